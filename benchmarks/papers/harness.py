@@ -30,8 +30,9 @@ Row = dict[str, Cell]
 
 @dataclass(frozen=True)
 class Size:
-    """The amount of work: `full` takes some minutes, `quick` one or two, `tiny` is for tests. `seconds`: the limit for
-    one stream; if it is reached, the finished part is measured. `clock`: wall time, or processor time."""
+    """The amount of work: `full` takes some minutes, `quick` one or two, `tiny` is for tests; `large` is that of the
+    papers where they have more than `full`, and takes hours. `seconds`: the limit for one stream; if it is reached, the
+    finished part is measured. `clock`: wall time, or processor time."""
 
     name: str
     seconds: float
@@ -40,15 +41,19 @@ class Size:
     def now(self) -> float:
         return CLOCKS[self.clock]()
 
-    def pick(self, full: int, quick: int, tiny: int) -> int:
-        return {"full": full, "quick": quick, "tiny": tiny}[self.name]
+    def pick(self, full: int, quick: int, tiny: int, large: int | None = None) -> int:
+        return {"full": full, "quick": quick, "tiny": tiny, "large": full if large is None else large}[self.name]
 
-    def scales(self, full: Sequence[float], quick: Sequence[float], tiny: Sequence[float]) -> Sequence[float]:
-        return {"full": full, "quick": quick, "tiny": tiny}[self.name]
+    def scales(
+        self, full: Sequence[float], quick: Sequence[float], tiny: Sequence[float], large: Sequence[float] | None = None
+    ) -> Sequence[float]:
+        return {"full": full, "quick": quick, "tiny": tiny, "large": full if large is None else large}[self.name]
 
 
 #: Tests compare steps with the recorded ones, so a tiny stream is run to its end on any machine.
-SIZES = {"full": Size("full", 8), "quick": Size("quick", 4), "tiny": Size("tiny", 120)}
+SIZES = {
+    "large": Size("large", 1_800), "full": Size("full", 8), "quick": Size("quick", 4), "tiny": Size("tiny", 120),
+}  # fmt: skip
 
 
 @dataclass(frozen=True)

@@ -81,3 +81,16 @@ def inserts(tables: Mapping[str, pa.Table], seed: int = 1) -> Moves:
         begin[name] = order[start : start + rows.num_rows]
         start += rows.num_rows
     return by_lifespan(tables, begin, {n: np.full(t.num_rows, NEVER) for n, t in tables.items()})
+
+
+def all_sliding(tables: Mapping[str, pa.Table], share: float, least: int = 100) -> Moves:
+    """All tables slide at the same pace, first in, first out: each always holds this share of its rows. Tables of fewer
+    rows than `least` are inserted first and stay."""
+    finest = 10 * max(t.num_rows for t in tables.values())
+    begin, end = {}, {}
+    for name, rows in tables.items():
+        moment = 1 + np.arange(rows.num_rows) * finest // max(rows.num_rows, 1)
+        stays = rows.num_rows < least
+        begin[name] = np.zeros_like(moment) if stays else moment
+        end[name] = np.full_like(moment, NEVER) if stays else moment + round(share * finest)
+    return by_lifespan(tables, begin, end)

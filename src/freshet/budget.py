@@ -38,7 +38,10 @@ class Budget:
         self, seconds: float | None = None, memory: int | None = None, remedy: str = "ask for less",
         rows: int | None = None,
     ) -> None:  # fmt: skip
-        self.seconds, self.memory, self.rows, self.remedy = seconds, memory, rows, remedy
+        self.seconds = seconds
+        self.memory = memory
+        self.rows = rows
+        self.remedy = remedy
         self.spent = 0.0
         self.given = 0
         self._begun = self._read = self._before = 0.0
@@ -193,25 +196,25 @@ class Memory:
         with self._lock:
             self.held -= nbytes
 
-    def lend(self) -> _Lent:
+    def temporary(self) -> _TemporaryMemory:
         """Memory that is held within this block is counted until its end."""
-        return _Lent(self)
+        return _TemporaryMemory(self)
 
 
-class _Lent:
+class _TemporaryMemory:
     __slots__ = ("_memory", "_taken", "_token")
 
     def __init__(self, memory: Memory) -> None:
         self._memory, self._taken = memory, 0
-        self._token: Token[_Lent | None] | None = None
+        self._token: Token[_TemporaryMemory | None] | None = None
 
     def __enter__(self) -> None:
         if self._memory.limit is not None:
-            self._token = _lent.set(self)
+            self._token = _temporary.set(self)
 
     def __exit__(self, *_: object) -> None:
         if self._token is not None:
-            _lent.reset(self._token)
+            _temporary.reset(self._token)
             self._memory.give(self._taken)
 
     def hold(self, nbytes: int) -> None:
@@ -219,13 +222,13 @@ class _Lent:
         self._taken += nbytes
 
 
-_lent: ContextVar[_Lent | None] = ContextVar("lent", default=None)
+_temporary: ContextVar[_TemporaryMemory | None] = ContextVar("lent", default=None)
 _exempt: ContextVar[bool] = ContextVar("exempt", default=False)
 
 
 def hold(nbytes: int) -> None:
     """Counts bytes that the current operation of this thread keeps outside of arrays; fewer, if negative."""
-    lent = _lent.get()
+    lent = _temporary.get()
     if lent is not None:
         lent.hold(nbytes)
 

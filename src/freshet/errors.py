@@ -65,7 +65,10 @@ class SqlError(FreshetError):
     def __init__(
         self, message: str, text: str | None = None, line: int | None = None, column: int | None = None
     ) -> None:
-        self.reason, self.text, self.line, self.column = _readable(message), text, line, column
+        self.reason = _readable(message)
+        self.text = text
+        self.line = line
+        self.column = column
         super().__init__(self._render())
 
     def _render(self) -> str:
@@ -151,7 +154,9 @@ class ChangeError(FreshetError):
     """
 
     def __init__(self, reason: str, table: str | None = None, row: int | None = None) -> None:
-        self.reason, self.table, self.row = reason, table, row
+        self.reason = reason
+        self.table = table
+        self.row = row
         where = [*([] if table is None else [f"table {table}"]), *([] if row is None else [f"row {row}"])]
         super().__init__(f"{', '.join(where)}: {reason}" if where else reason)
 

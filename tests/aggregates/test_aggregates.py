@@ -115,7 +115,7 @@ def test_correlation_of_values_far_from_zero() -> None:
     assert view.to_arrow().to_pylist() == [{"c": 1.0, "s": 2.0, "v": 16.5}]
 
 
-def test_pairs_that_do_not_differ_have_no_correlation() -> None:
+def test_constant_pairs_have_no_correlation() -> None:
     db = freshet.connect()
     db.execute("CREATE TABLE t (x INT, y INT)")
     names = ("CORR(y, x)", "REGR_SLOPE(y, x)", "REGR_R2(y, x)", "REGR_R2(x, y)", "COVAR_SAMP(y, x)", "REGR_SXX(y, x)")

@@ -48,7 +48,7 @@ def same(got: float | None, want: float | None) -> bool:
 
 
 @given(st.lists(st.sampled_from(SIZES), max_size=5), st.lists(st.sampled_from((*SIZES, *SPECIAL)), max_size=4))
-def test_spreads_of_any_values_that_stay_after_others_went(stays: list[float], goes: list[float]) -> None:
+def test_variances_of_the_remaining_values_after_deletes(stays: list[float], goes: list[float]) -> None:
     db = freshet.connect()
     db.execute("CREATE TABLE t (k INT, x DOUBLE); CREATE TABLE j (k INT, y INT)")
     db.create_view("grouped", f"SELECT k, {CALLS} FROM t GROUP BY k")

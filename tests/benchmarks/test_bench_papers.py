@@ -18,13 +18,13 @@ from benchmarks.papers.sequences import NEVER, by_lifespan
 @pytest.mark.parametrize("name", EXPERIMENTS)
 def test_experiment(name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run.main(["--tiny", "--only", name, "--out", str(tmp_path)]) == 0
-    told = capsys.readouterr().out
+    printed = capsys.readouterr().out
     page = (tmp_path / f"{name}.md").read_text()
     tables = list(tmp_path.glob("*.csv"))
     for table in tables:
         assert len(table.read_text().splitlines()) > 1
         assert f"({table.stem}.svg)" in page and (tmp_path / f"{table.stem}.svg").stat().st_size > 1_000
-    assert len(tables) == told.count("\n| -") == page.count("\n| -") > 0
+    assert len(tables) == printed.count("\n| -") == page.count("\n| -") > 0
     first = (tmp_path / "README.md").read_text()
     assert f"({name}.md)" in first and first.count("\n- ") == page.count("\n- ")
     judged = [line for line in page.splitlines() if "steps a change: " in line]

@@ -51,7 +51,7 @@ class Outcome:
     made: list[int] = field(default_factory=list)
     faults: Counter[str] = field(default_factory=Counter)
 
-    def told(self) -> str:
+    def report(self) -> str:
         return "\n".join([*(f"  {line}" for line in self.script), self.why])
 
 
@@ -108,7 +108,7 @@ class Case:
         self.db: freshet.Database | None = None
         self.sums: dict[str, RunningSum] = {}
         self.heard: dict[str, int] = {}
-        self.told_of: dict[str, list[freshet.Transaction]] = {}
+        self.published_to: dict[str, list[freshet.Transaction]] = {}
 
     @property
     def now(self) -> State:
@@ -177,18 +177,18 @@ class Case:
             return nullcontext()
         if what < 6:
             after, part = self.choices.below(4), self.choices.below(101)
-            return self.told("killed", f"at call {after}, {part} % of it done", dies(after, part))
+            return self.recorded("killed", f"at call {after}, {part} % of it done", dies(after, part))
         if what < 8:
             room = self.choices.pick([0, 1, 40, 200, 1_000])
-            return self.told("full disk", f"with {room} bytes left", full_disk(room))
+            return self.recorded("full disk", f"with {room} bytes left", full_disk(room))
         if self.choices.chance(40):
             room = self.choices.pick([0, 100, 300, 1_000, 3_000, 10_000, 30_000])
             assert self.db is not None
-            return self.told("memory limit", f"with {room} bytes left", limited(inside(self.db).state.memory, room))
+            return self.recorded("memory limit", f"with {room} bytes left", limited(inside(self.db).state.memory, room))
         at = 1 + self.choices.below(self.choices.pick([300, 3_000, 30_000]))
-        return self.told("interrupted", f"at bytecode {at}", interrupted(at))
+        return self.recorded("interrupted", f"at bytecode {at}", interrupted(at))
 
-    def told(self, fault: str, how: str, made: AbstractContextManager[None]) -> AbstractContextManager[None]:
+    def recorded(self, fault: str, how: str, made: AbstractContextManager[None]) -> AbstractContextManager[None]:
         self.outcome.faults[fault] += 1
         self.outcome.script.append(f"{fault} {how}, during:")
         return made
@@ -317,7 +317,7 @@ class Case:
         self.outcome.script.append("close, connect")
         assert self.db is not None
         with (
-            self.told("killed", "while closing", dies(self.choices.below(5), 0))
+            self.recorded("killed", "while closing", dies(self.choices.below(5), 0))
             if self.choices.chance(30)
             else nullcontext()
         ):
@@ -391,16 +391,16 @@ class Case:
         view = self.db.view(name)
         self.sums[name] = RunningSum(view.to_arrow())
         self.heard[name] = self.db.version
-        self.told_of[name] = []
-        view.subscribe(self.told_of[name].append)  # no bytecode of its own, at which it could be interrupted
+        self.published_to[name] = []
+        view.subscribe(self.published_to[name].append)  # no bytecode of its own, at which it could be interrupted
 
     def hear(self, name: str) -> None:
         """Adds up a subscriber's deltas."""
-        for tx in self.told_of[name]:
+        for tx in self.published_to[name]:
             assert tx.version == self.heard[name] + 1, f"{name} heard of {tx.version} after {self.heard[name]}"
             self.heard[name] = tx.version
             self.sums[name].add(tx.deltas[name])
-        self.told_of[name].clear()
+        self.published_to[name].clear()
 
     def is_at(self, db: freshet.Database, state: State) -> bool:
         return (

@@ -71,11 +71,11 @@ def run_kill(seed: int) -> str:
             said = out.read()
             timer.join()
         os.waitpid(child, 0)
-        told = [int(line) for line in said.split("\n")[:-1]]
+        acknowledged = [int(line) for line in said.split("\n")[:-1]]
         if not (folder / "db" / "log").exists():
-            return f"{told[-1]} was acknowledged, and there is no log" if told else ""
+            return f"{acknowledged[-1]} was acknowledged, and there is no log" if acknowledged else ""
         with freshet.connect(folder / "db") as db:
-            last = told[-1] if told else 0
+            last = acknowledged[-1] if acknowledged else 0
             if db.version - last not in (0, 1):
                 return f"version {db.version}, and {last} was acknowledged"
             for ddl in DDL.split(";"):

@@ -32,7 +32,7 @@ def main() -> int:
         kinds[outcome.kind] += 1
         faults += outcome.faults
         if outcome.kind == "failed":
-            print(f"FAILED with seed {first + number}\n{shortest(outcome).told()}\n", flush=True)
+            print(f"FAILED with seed {first + number}\n{shortest(outcome).report()}\n", flush=True)
         if (number + 1) % 100 == 0:
             print(f"{number + 1:>6} cases: {dict(kinds)}; {dict(faults)}", flush=True)
         if kinds["failed"] >= given.failures:

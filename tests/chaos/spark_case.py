@@ -25,6 +25,7 @@ import psutil
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from benchmarks.local_job import LocalJob
 from freshet.errors import ChangeError, UnsupportedError
 from freshet.spark.arenas import LOCK, MARKER
 from freshet.spark.maintain import compile_job
@@ -35,7 +36,6 @@ from tests.fuzz.grammar import BARE, Grammar
 from tests.fuzz.question import NoOracleError, NoValueError, expected
 from tests.fuzz.tables import random_tables, random_transaction
 from tests.oracle import same_bag
-from tests.spark.local_job import LocalJob
 from tests.spark.streams import Sum, view_part, write_files
 
 ROOT = Path(__file__).resolve().parents[2]

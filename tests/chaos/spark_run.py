@@ -26,12 +26,12 @@ def main() -> int:
         killed += outcome.killed
         restarts += outcome.restarts
         failed += bool(outcome.wrong)
-        told = ", ".join(f"{n} {what}" for what, n in outcome.killed.items()) or "nothing"
-        print(f"seed {seed}: {told} killed, {outcome.restarts} restarts", flush=True)
+        counts = ", ".join(f"{n} {what}" for what, n in outcome.killed.items()) or "nothing"
+        print(f"seed {seed}: {counts} killed, {outcome.restarts} restarts", flush=True)
         if outcome.wrong:
             print(f"FAILED with seed {seed}: {outcome.wrong}\n" + "\n".join(outcome.script), flush=True)
-    told = ", ".join(f"{n} {what}s" for what, n in killed.items()) or "nothing"
-    print(f"{given.cases - failed} cases agreed, {failed} failed; {told} killed, {restarts} restarts")
+    counts = ", ".join(f"{n} {what}s" for what, n in killed.items()) or "nothing"
+    print(f"{given.cases - failed} cases agreed, {failed} failed; {counts} killed, {restarts} restarts")
     return 1 if failed else 0
 
 

@@ -211,7 +211,7 @@ def test_enclosure_of_a_tree(tmp_path: Path, capsys: pytest.CaptureFixture[str])
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [
-        ("c.txt", b"", "is no file of changes; give one that ends in .parquet"),
+        ("c.txt", b"", "is not a file of changes; give one that ends in .parquet"),
         ("c.parquet", b"nothing", "cannot be read"),
         ("c.csv", b"x,_change_type\n1,upsert\n", "row 0: _change_type is 'upsert'; give one of insert, "),
         ("c.csv", b"x,_weight\n", "the sequence has no changes"),

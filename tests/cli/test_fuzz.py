@@ -17,7 +17,7 @@ def test_random_command_lines(seed: int) -> None:
     assert codes[2] > 20 and codes[0] > 2, "both kinds occur"
 
 
-def test_what_is_wrong_is_seen() -> None:
+def test_wrong_results_are_detected() -> None:
     assert not list(judge(["check", "--json"], 2, '{"error": "no"}\n', "freshet: no\n"))
     for code, out, err in (
         (1.5, "", "x"), (2, "", ""), (2, '{"error": "x"}\n', "Traceback"), (0, "text\n", ""), (2, "[1]\n", "x"),

@@ -45,7 +45,7 @@ def test_arguments(arguments: list[str], message: str, capsys: pytest.CaptureFix
 
 
 @pytest.mark.parametrize("command", ["explain", "plan", "check", "run", "serve", "sql", "enclosure"])
-def test_a_file_that_is_not_there(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_missing_file(command: str, capsys: pytest.CaptureFixture[str]) -> None:
     name = "none.parquet" if command == "enclosure" else "none.sql"
     if command == "serve":
         pytest.importorskip("starlette")
@@ -53,13 +53,13 @@ def test_a_file_that_is_not_there(command: str, capsys: pytest.CaptureFixture[st
 
 
 @pytest.mark.parametrize("command", ["explain", "plan", "check", "run", "serve", "sql"])
-def test_a_file_that_is_no_text(command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_file_that_is_not_text(command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     if command == "serve":
         pytest.importorskip("starlette")
     path = tmp_path / "x.sql"
     for content, message in (
-        (b"SELECT 'caf\xe9' AS a", "is no UTF-8 text (invalid continuation byte at byte 11); save it as UTF-8"),
-        ("SELECT 1 AS a".encode("utf-16-le"), "is no UTF-8 text (it has NUL bytes); save it as UTF-8"),
+        (b"SELECT 'caf\xe9' AS a", "is not UTF-8 text (invalid continuation byte at byte 11); save it as UTF-8"),
+        ("SELECT 1 AS a".encode("utf-16-le"), "is not UTF-8 text (it has NUL bytes); save it as UTF-8"),
         (b"-" * (17 << 20), "has 17 MB, and at most 16 are read; is it the file you mean?"),
     ):
         path.write_bytes(content)
@@ -168,7 +168,7 @@ def test_a_plan_of_another_query(tmp_path: Path, capsys: pytest.CaptureFixture[s
         (["--port", "99999"], "the page cannot be at port 99999; give 1 to 65535, or 0 for a free one"),
         (["--host", "bad host", "--token", "long enough"], "at bad host; that is not an address; give another --host"),
         (["--host", "203.0.113.9", "--token", "long enough"], "Cannot assign requested address; give another --host"),
-        (["--adapt", "0.5"], "a ratio of 0.5: a tree must be cheaper to move to it; give 1 or more"),
+        (["--adapt", "0.5"], "a ratio of 0.5: a view switches only to a cheaper tree; give 1 or more"),
         (["--adapt", "nan"], "adapt is nan; give 0 to 1,000"),
     ],
 )
@@ -188,7 +188,7 @@ def test_a_port_that_is_taken(command: str, capsys: pytest.CaptureFixture[str]) 
     assert f"the page cannot be at 127.0.0.1:{port}: " in shown and shown.endswith("; give another --port\n")
 
 
-def test_a_folder_that_is_no_database(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_folder_that_is_not_a_database(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "notes.txt").write_text("mine")
     (tmp_path / "q.sql").write_text("SELECT 1 AS one")
     shown = refused(["sql", str(tmp_path / "q.sql"), "--db", str(tmp_path / "notes.txt")], capsys)

@@ -1,4 +1,4 @@
-"""`freshet run`: the page of a job, a clean stop on each signal, going on from the checkpoint, another job refused."""
+"""`freshet run`: the page of a job, a stop on each signal, continuing from the checkpoint, another job refused."""
 
 from __future__ import annotations
 
@@ -55,13 +55,13 @@ def test_a_job_is_watched_stopped_and_goes_on(folder: Path) -> None:
         assert second["version"] == 1 and second["changes"] == 2
         assert second["views"] == {"sums": {"appeared": 1, "vanished": 2}}
         job.ends()
-        assert "going on from the checkpoint" in job.said()
+        assert "continuing from the checkpoint" in job.said()
 
     (folder / "job.sql").write_text(JOB.replace("SUM(total)", "MAX(total)"))
     with running(folder) as job:
         job.ends(2)
         (refused,) = job.rest()
-        assert "was made by another job:\n  view sums: its query was\n" in refused["error"]
+        assert "was created by another job:\n  view sums: its query was\n" in refused["error"]
         assert "MAX(total)" in refused["error"] and refused["error"] in job.said()
         assert "Traceback" not in job.said()
     assert sorted(p.name for p in (folder / "out").iterdir()) == ["version=0", "version=1"]
@@ -95,7 +95,7 @@ def test_a_stream_without_end_stops_on_ctrl_c(tmp_path: Path) -> None:
             job.signal(signal.SIGINT)
             job.ends()
             assert job.said().endswith("stopped\n") and "Traceback" not in job.said()
-    assert "going on from the checkpoint" in job.said()
+    assert "continuing from the checkpoint" in job.said()
     weights: dict[tuple[int, int], int] = {}
     for part in (tmp_path / "out").glob("version=*/*.csv"):
         for line in part.read_text().splitlines():
@@ -113,4 +113,4 @@ def test_when_spark_itself_ends(folder: Path) -> None:
         os.kill(spark.pid, signal.SIGKILL)
         job.ends(2)
         assert "Spark's own process has ended (" in job.said()
-        assert job.said().endswith("run the job again, and it goes on from its checkpoint\n")
+        assert job.said().endswith("run the job again to continue from its checkpoint\n")

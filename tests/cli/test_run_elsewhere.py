@@ -39,7 +39,7 @@ def test_kafka_to_kafka(tmp_path: Path) -> None:
             f"SET spark.jars = '{','.join(map(str, connector))}';\n"
             f"CREATE TABLE orders ({COLUMNS}) USING kafka OPTIONS (kafka.bootstrap.servers '{address}',"
             f" subscribe 'orders', changes '_change_type');\n{VIEW}\n"
-            f"CREATE SINK told FROM sums USING kafka OPTIONS (kafka.bootstrap.servers '{address}', topic 'sums');"
+            f"CREATE SINK sent FROM sums USING kafka OPTIONS (kafka.bootstrap.servers '{address}', topic 'sums');"
         )
         ada = {"id": 1, "customer": "ada", "total": "1.50"}
         send({**ada, "_change_type": "insert"}, {"id": 2, "customer": None, "total": "2.00", "_change_type": "insert"})
@@ -54,12 +54,12 @@ def test_kafka_to_kafka(tmp_path: Path) -> None:
             assert job.batch()["changes"] == 1, "it goes on where it was"
             job.signal(signal.SIGTERM)
             job.ends()
-        told = console(
+        printed = console(
             address, "consumer.ConsoleConsumer", "--topic", "sums", "--from-beginning", "--timeout-ms", "15000",
             "--max-messages", "4",
         )  # fmt: skip
     names = ("customer", "n", "total", "_weight", "version")
-    assert {tuple(row[n] for n in names) for row in map(json.loads, told.splitlines())} == {
+    assert {tuple(row[n] for n in names) for row in map(json.loads, printed.splitlines())} == {
         ("ada", 1, 1.5, 1, 0), (None, 1, 2.0, 1, 0), ("ada", 1, 1.5, -1, 1), ("cid", 1, 4.0, 1, 2),
     }  # fmt: skip
 
@@ -115,7 +115,7 @@ def test_delta_to_delta(tmp_path: Path) -> None:
         job.ends()
     (tmp_path / "job.sql").write_text(
         f"{files}CREATE TABLE orders ({COLUMNS}) USING delta OPTIONS (path 'delta', changes '_weight');\n{VIEW}\n"
-        "CREATE SINK told FROM sums USING json OPTIONS (path 'out');"
+        "CREATE SINK sent FROM sums USING json OPTIONS (path 'out');"
     )
     with running(tmp_path) as job:
         assert job.batch()["views"] == {"sums": {"appeared": 2, "vanished": 0}}

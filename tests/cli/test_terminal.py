@@ -95,7 +95,7 @@ def test_what_takes_a_while_is_shown_and_leaves_nothing_behind(tmp_path: Path) -
     assert after and "computing" not in after and "\x1b" not in after
 
 
-def test_nothing_of_it_is_written_to_a_pipe(tmp_path: Path) -> None:
+def test_no_progress_is_written_to_a_pipe(tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-m", "freshet.cli", *long_stream(tmp_path)], capture_output=True, text=True, check=True,
         env={**os.environ, "PYTHONPATH": str(ROOT / "src"), "FORCE_COLOR": "1"},

@@ -117,7 +117,7 @@ def test_moved_at_random(data: st.DataObject) -> None:
 
 @settings(max_examples=max(10, settings().max_examples // 4))
 @given(st.data())
-def test_moving_by_itself(data: st.DataObject) -> None:
+def test_a_view_switches_trees_by_itself(data: st.DataObject) -> None:
     """Checking after every transaction, and switching to any cheaper tree."""
     tables = some_tables(data)
     followed = made(data, tables, EVERY, data.draw(some_names))
@@ -209,7 +209,7 @@ def test_the_same_stream_without_adapting() -> None:
     assert db.view("v").metrics()["last_minute"]["counters_per_change"] > WIDE / 3
 
 
-def test_no_swinging() -> None:
+def test_views_do_not_oscillate_between_trees() -> None:
     """Changes that are equally distributed over both tables, or alternate between them, cause no switch."""
     db = star(freshet.Adapt(patience=50))
     for turn in range(40):
@@ -280,7 +280,7 @@ def test_a_move_that_fails_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> N
     assert heard == [WIDE] and view.count() == 0
 
 
-def test_a_plan_that_cannot_be_made_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_plan_that_cannot_be_built_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     """The transaction before the check stays applied, and its subscribers are called."""
     db = star(freshet.Adapt(patience=100))
     deep, heard = below(db), []
@@ -392,7 +392,7 @@ def test_subscribers_in_the_middle() -> None:
     total.equals(view.to_arrow())
 
 
-def test_reading_while_a_view_is_built_anew() -> None:
+def test_reading_while_a_view_is_rebuilt() -> None:
     db = star(False)
     view = db.view("v")
     reading = view.batches(10)
@@ -411,7 +411,7 @@ def test_settings() -> None:
         freshet.Adapt(patience=0)
 
 
-def test_looks_are_rare(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_trees_are_rarely_checked(monkeypatch: pytest.MonkeyPatch) -> None:
     """Between two checks a transaction compares two numbers: the views are not even called."""
     db, asked = star(), []
     wait = Following.wait

@@ -181,7 +181,7 @@ def test_what_is_refused_changes_nothing(change: str, words: str) -> None:
     _check(db)
 
 
-def test_where_it_may_not_stand() -> None:
+def test_alter_table_is_refused() -> None:
     db = freshet.connect()
     db.execute(DDL)
     with pytest.raises(freshet.UnsupportedError, match="run it alone"):

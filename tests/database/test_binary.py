@@ -20,7 +20,7 @@ from freshet.job.file import JobSource, read_job
 from freshet.job.local import read_file
 from freshet.plans import codec
 from freshet.scalar.expression import Literal
-from freshet.scalar.hexadecimal import digits, from_digits
+from freshet.scalar.hexadecimal import digits
 from freshet.scalar.types import BINARY
 from freshet.web.answer import Window, show
 from freshet.web.download import download
@@ -122,12 +122,12 @@ def test_objects_of_polars_are_refused() -> None:
     """Arrow gets their addresses."""
     db = freshet.connect()
     db.execute("CREATE TABLE b (v BINARY)")
-    with pytest.raises(freshet.ChangeError, match="column v has objects of Python; give it a type of polars"):
+    with pytest.raises(freshet.ChangeError, match="column v has Python objects; give it a type of polars"):
         db.apply({"b": pl.DataFrame({"v": pl.Series([b"a", [1]], dtype=pl.Object)})})
 
 
 @pytest.mark.parametrize("value", ["a", 1, [1], 1.5, True])
-def test_what_is_no_bytes_is_refused(value: Any) -> None:
+def test_values_that_are_not_bytes_are_refused(value: Any) -> None:
     db = freshet.connect()
     db.execute("CREATE TABLE b (v BINARY)")
     for rows in ([{"v": b"a"}, {"v": value}], pd.DataFrame({"v": [b"a", value]}), pa.table({"v": [value]})):
@@ -198,7 +198,6 @@ def test_digits() -> None:
     data = pa.array([b"x", b"", None, b"\xff\x00", b"last"], pa.large_binary())
     for part in (data, data[1:4], data[:0], data[2:3]):
         assert digits(part).to_pylist() == [None if v is None else v.hex().upper() for v in part.to_pylist()]
-        assert from_digits(digits(part)).to_pylist() == part.to_pylist()
 
 
 def test_files_of_jobs(tmp_path: Path) -> None:

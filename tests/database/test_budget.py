@@ -37,7 +37,7 @@ def db() -> freshet.Database:
 
 
 @pytest.mark.parametrize("query", QUERIES.values(), ids=QUERIES.keys())
-def test_a_view_beyond_its_budget_is_not_made(db: freshet.Database, query: str) -> None:
+def test_a_view_beyond_its_budget_is_not_created(db: freshet.Database, query: str) -> None:
     with pytest.raises(BudgetError, match=r"it takes more than 0.2 s of processor time; ask for less"), Budget(0.2):
         db.create_view("v", query)
     assert not db.views
@@ -80,7 +80,7 @@ def test_another_thread_cancels(db: freshet.Database) -> None:
     timer.join()
 
 
-def test_what_was_spent_counts_until_it_is_renewed() -> None:
+def test_the_cost_counts_until_it_is_reset() -> None:
     budget = Budget(0.05)
     with budget:
         _spin(0.03)

@@ -90,7 +90,7 @@ def test_weights_add_up_within_a_transaction(db: Database) -> None:
     assert rows(db, "b") == []
 
 
-def test_a_row_and_its_opposite_are_nothing(db: Database) -> None:
+def test_a_row_and_its_deletion_cancel_out(db: Database) -> None:
     tx = db.apply({"t": [{"id": 1, "name": "ada", "_weight": 1}, {"id": 1, "name": "ada", "_weight": -1}]})
     assert tx.version == 1 and tx.deltas["v"].num_rows == 0 and rows(db) == []
 

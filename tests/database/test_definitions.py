@@ -65,7 +65,7 @@ def test_cascade(db: freshet.Database) -> None:
         db.execute("DROP TABLE t CASCADE")
 
 
-def test_made_again_a_view_is_what_it_is_now(db: freshet.Database) -> None:
+def test_a_view_created_again_has_its_new_definition(db: freshet.Database) -> None:
     db.execute("DROP VIEW low CASCADE; CREATE MATERIALIZED VIEW low AS SELECT x FROM t WHERE x > 17")
     db.create_view("twice", "SELECT 2 * x AS x FROM low")
     assert sorted(db.view("twice").to_arrow()["x"].to_pylist()) == [36, 38]

@@ -138,7 +138,7 @@ def test_a_tree_over_totals_is_edited_like_any_other(tree: list[tuple[str, str |
     assert sorted(answer["n"].to_pylist()) == [1, 4, 4]
 
 
-def test_what_totals_are_of_is_no_choice() -> None:
+def test_the_relations_of_totals_cannot_be_chosen() -> None:
     made = document(COUNTED)
     whole = [("a", None), ("b", "a"), ("c", "a")]
     made["trees"] = [{"nodes": [{"node": n, "parent": p} for n, p in whole]}]

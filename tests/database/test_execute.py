@@ -100,7 +100,7 @@ def test_delete(db: Database) -> None:
     assert db.execute("SELECT a FROM bag").num_rows == 0 and db.view("sums").count() == 0
 
 
-def test_select_asks_once(db: Database) -> None:
+def test_one_off_selects(db: Database) -> None:
     db.execute("INSERT INTO bag VALUES (1, 1), (1, 2), (2, 5)")
     before = db.nbytes()
     answer = db.execute("SELECT b.a, COUNT(*) AS n FROM bag b JOIN bag c ON b.a = c.a GROUP BY b.a HAVING COUNT(*) > 1")

@@ -92,7 +92,7 @@ def test_it_is_called_once_with_each_distinct_row_of_a_batch() -> None:
         ("INT", [None], "None"),
     ],
 )
-def test_what_it_may_return(returns: str, given: Any, value: str) -> None:
+def test_allowed_return_values(returns: str, given: Any, value: str) -> None:
     db = freshet.connect()
     db.create_function("f", lambda x: given, returns=returns)
     db.execute("CREATE TABLE t (a INT); INSERT INTO t VALUES (1)")
@@ -153,7 +153,7 @@ def test_what_is_not_deterministic_is_stored_with_the_row() -> None:
         ("f", len, "INT, 5", "cannot return 'INT, 5'"),
     ],
 )
-def test_functions_that_cannot_be(name: str, body: Any, returns: str, words: str) -> None:
+def test_invalid_functions_are_refused(name: str, body: Any, returns: str, words: str) -> None:
     with pytest.raises(freshet.SqlError, match=words):
         freshet.connect().create_function(name, body, returns=returns)
 

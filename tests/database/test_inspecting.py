@@ -16,7 +16,7 @@ def db() -> freshet.Database:
     return made
 
 
-def test_what_there_is(db: freshet.Database) -> None:
+def test_the_objects_that_exist_are_listed(db: freshet.Database) -> None:
     assert db.execute("SHOW TABLES").to_pylist() == [{"name": "bag", "rows": 3}, {"name": "Keyed", "rows": 0}]
     counts = {"name": "Counts", "rows": 2, "query": "SELECT b, COUNT(*) AS n FROM bag GROUP BY b"}
     for statement in ("SHOW VIEWS", "show materialized views"):

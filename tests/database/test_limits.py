@@ -62,7 +62,7 @@ def test_a_transaction_refused_half_way_changes_nothing(db: freshet.Database) ->
     assert db.view("pairs").count() == 10_000
 
 
-def test_a_view_beyond_the_limit_is_not_made(db: freshet.Database) -> None:
+def test_a_view_beyond_the_limit_is_not_created(db: freshet.Database) -> None:
     db.apply({"t": numbers(9_000, 5_000)})
     before = state(db)
     inside(db).state.memory.limit = inside(db).state.memory.held + 100_000
@@ -103,7 +103,7 @@ def test_a_folder_with_more_than_the_limit(tmp_path: Path) -> None:
             assert again.execute("SELECT COUNT(*) AS n FROM t").to_pylist() == [{"n": MANY}]
 
 
-def test_what_is_dropped_is_given_back() -> None:
+def test_memory_of_dropped_objects_is_freed() -> None:
     db = freshet.connect(memory_limit="1GB")
     held = inside(db).state.memory.held
     for _ in range(3):
@@ -138,7 +138,7 @@ def test_sizes(given: int | str | None, bytes: int | None) -> None:
 
 
 @pytest.mark.parametrize("given", [0, -1, "", "2 apples", "GB", "-1GB", 1.5, True])
-def test_sizes_that_are_none(given: object) -> None:
+def test_invalid_sizes_are_refused(given: object) -> None:
     with pytest.raises(ValueError, match=r"memory_limit is .*; give bytes"):
         freshet.connect(memory_limit=given)  # type: ignore[arg-type]
 

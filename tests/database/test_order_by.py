@@ -99,7 +99,7 @@ def db() -> freshet.Database:
         ("SELECT a FROM t ORDER BY 'x', NULL, a", [1, 1, 2, 3]),
     ],
 )
-def test_asked_once_and_kept(sql: str, expected: list[object], db: freshet.Database) -> None:
+def test_one_off_and_as_a_view(sql: str, expected: list[object], db: freshet.Database) -> None:
     assert db.execute(sql).column(0).to_pylist() == expected
     view = db.create_view("v", sql)
     assert view.to_arrow().column(0).to_pylist() == expected

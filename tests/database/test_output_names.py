@@ -43,7 +43,7 @@ def test_views_and_queries(db: freshet.Database) -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "told"),
+    ("given", "expected"),
     [
         ("x x x", "x x_2 x_3"),
         ("x X x", "x X_2 x_3"),
@@ -52,8 +52,8 @@ def test_views_and_queries(db: freshet.Database) -> None:
         ("a b", "a b"),
     ],
 )
-def test_numbers(given: str, told: str) -> None:
-    assert " ".join(f.name for f in apart([Field(name, INT) for name in given.split()])) == told
+def test_numbers(given: str, expected: str) -> None:
+    assert " ".join(f.name for f in apart([Field(name, INT) for name in given.split()])) == expected
 
 
 @given(st.lists(st.sampled_from(["x", "X", "x_2", "x_3", "X_2", "y", "x_2_2"]), max_size=12))

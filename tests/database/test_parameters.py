@@ -26,7 +26,7 @@ def test_values(value: Any, literal: str) -> None:
     assert given.schema.types == written.schema.types and given.to_pylist() == written.to_pylist()
 
 
-def test_everywhere() -> None:
+def test_parameters_in_every_statement() -> None:
     db = freshet.connect()
     db.execute("CREATE TABLE t (a INT, s STRING)")
     db.execute("INSERT INTO t VALUES (?, ?), (?, ?)", (1, "x", np.int32(2), "y"))

@@ -1,4 +1,4 @@
-"""Few rows of Python's own values, beside the same rows given as Arrow."""
+"""Few rows of Python's own values, compared with the same rows given as Arrow."""
 
 from __future__ import annotations
 

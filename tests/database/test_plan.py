@@ -61,7 +61,7 @@ def test_a_plan_for_other_tables_is_refused() -> None:
     "text",
     ["", "{}", "[1]", '{"format": 99}', '{"format": 1, "is": "Nothing"}', '{"format": 1, "is": "Type", "name": "INT"}'],
 )
-def test_what_is_no_plan_is_refused(text: str) -> None:
+def test_a_document_that_is_not_a_plan_is_refused(text: str) -> None:
     with pytest.raises(freshet.PlanError):
         freshet.Plan.from_json(text)
 
@@ -73,7 +73,7 @@ def test_bad_queries_are_refused_without_a_database() -> None:
         freshet.plan("SELECT k, MEDIAN(k) OVER () AS m FROM b", DDL)
 
 
-def test_queries_that_differ_in_the_sign_of_zero_are_told_apart() -> None:
+def test_queries_that_differ_in_the_sign_of_zero_are_distinguished() -> None:
     db = freshet.connect()
     db.execute("CREATE TABLE t (a INT)")
     view = db.create_view(

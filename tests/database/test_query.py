@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 
 import freshet
-from freshet.database import asking
+from freshet.database import one_off
 from tests.oracle import same_bag
 
 
@@ -53,7 +53,7 @@ def test_scans_build_nothing(db: freshet.Database, sql: str, monkeypatch: pytest
     def build(*_: object) -> None:
         raise AssertionError("a view was built")
 
-    monkeypatch.setattr(asking, "maintain", build)
+    monkeypatch.setattr(one_off, "maintain", build)
     for _ in range(2):  # the second time a look-up is remembered
         answer = db.query(sql)
         same_bag(answer, expected(db, sql))

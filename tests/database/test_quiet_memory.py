@@ -99,7 +99,7 @@ def numbered(first: int) -> pa.Table:
     return pa.table({"k": np.arange(first, first + 1_000), "v": np.arange(1_000)})
 
 
-def test_keys_that_are_nobodys_go() -> None:
+def test_unused_keys_are_freed() -> None:
     """Ever new keys, each there for a while: the dictionaries of edges stay as small as the window."""
     db = freshet.connect()
     db.execute("CREATE TABLE a (k BIGINT, v BIGINT); CREATE TABLE b (k BIGINT, v BIGINT)")

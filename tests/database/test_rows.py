@@ -60,7 +60,7 @@ def test_callbacks_with_a_condition() -> None:
 
 
 @pytest.mark.parametrize("where", ["q = 1", "a", "a = 1; DELETE FROM t", "a = (SELECT MIN(a) FROM t)", "a = 1 LIMIT 1"])
-def test_conditions_that_are_none(view: freshet.View, where: str) -> None:
+def test_invalid_conditions_are_refused(view: freshet.View, where: str) -> None:
     with pytest.raises(freshet.SqlError):
         view.subscribe(print, where=where)
 

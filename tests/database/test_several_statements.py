@@ -14,7 +14,7 @@ import freshet
     ("INSERT INTO t VALUES (1); SELECT b FROM t", "statement 2 of 2 failed; nothing was run, because"),
     ("SELECT 1; SELECT 1 / (a - a) FROM u", "statement 2 of 2 failed; queries change nothing"),
 ])  # fmt: skip
-def test_told(sql: str, message: str) -> None:
+def test_errors_say_what_was_kept(sql: str, message: str) -> None:
     db = freshet.connect()
     db.execute("CREATE TABLE t (a INT PRIMARY KEY); CREATE TABLE u (a INT)")
     with db.transaction() as tx:

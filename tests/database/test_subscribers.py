@@ -22,7 +22,7 @@ def db() -> Database:
     return made
 
 
-def test_one_that_fails_is_logged_and_noted_and_the_others_hear(db: Database, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_failing_subscriber_does_not_stop_the_others(db: Database, caplog: pytest.LogCaptureFixture) -> None:
     heard: list[int] = []
 
     def fail(tx: freshet.Transaction) -> None:

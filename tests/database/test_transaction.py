@@ -67,7 +67,7 @@ def test_rollback(db: freshet.Database) -> None:
     assert_fresh(db)
 
 
-def test_what_comes_and_goes_is_nothing(db: freshet.Database) -> None:
+def test_rows_added_and_removed_in_one_transaction_cancel_out(db: freshet.Database) -> None:
     with db.transaction() as tx:
         tx.execute("INSERT INTO t VALUES (3, 1)")
         tx.execute("DELETE FROM t WHERE k = 3")
@@ -129,7 +129,7 @@ def test_used_twice_or_nested(db: freshet.Database) -> None:
         pass
 
 
-def test_a_reading_does_not_span_it(db: freshet.Database) -> None:
+def test_a_read_does_not_span_a_change(db: freshet.Database) -> None:
     db.apply({"t": [(k, k) for k in range(10, 20)]})
     view = db.create_view("rows", "SELECT k FROM t")
     reading = view.batches(1)

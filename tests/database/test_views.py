@@ -71,7 +71,7 @@ STEPS[3]["c"][0]["region"] = "E"
         "SELECT COUNT(DISTINCT customer) AS n, MIN(total) AS low FROM o",
     ],
 )
-def test_a_view_over_rows_that_are_there(db: Database, sql: str) -> None:
+def test_a_view_over_existing_rows(db: Database, sql: str) -> None:
     """Made before or after the rows, a view is the same."""
     db.create_view("late", sql)
     early = freshet.connect()
@@ -157,7 +157,7 @@ def test_a_subscriber_may_close_itself(db: Database) -> None:
     assert heard == [2, -2, -3]
 
 
-def test_what_a_subscriber_applies_is_told_in_order(db: Database) -> None:
+def test_transactions_of_a_subscriber_are_published_in_order(db: Database) -> None:
     view = db.create_view("v", "SELECT COUNT(*) AS n FROM o WHERE id >= 100")
     heard: list[tuple[str, int, int]] = []
 
@@ -220,7 +220,7 @@ def test_explain_in_words_and_as_data(db: Database) -> None:
         view.explain("xml")
 
 
-def test_drop_and_make_again(db: Database) -> None:
+def test_drop_and_create_again(db: Database) -> None:
     view = db.create_view("v", REGIONS)
     size = db.nbytes()
     db.execute("DROP MATERIALIZED VIEW v")

@@ -34,7 +34,7 @@ def follow(changes: Any, total: RunningSum, expected: Expected, until: int) -> N
 
 
 @pytest.mark.parametrize("level", ["os", "none"])
-def test_what_was_and_what_comes(tmp_path: Path, expected: Expected, level: str) -> None:
+def test_past_and_future_changes(tmp_path: Path, expected: Expected, level: str) -> None:
     db = make(tmp_path, 5, durability=level)
     for since in range(6):
         with db.view("v").changes(since, follow=False) as changes:

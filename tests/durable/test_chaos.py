@@ -17,7 +17,7 @@ def test_random_cases(part: int) -> None:
     for seed in range(part, CASES, PARTS):
         outcome = run_case(Choices(seed=seed))
         faults += outcome.faults.total()
-        assert outcome.kind != "failed", f"seed {seed}\n{shortest(outcome, 100).told()}"
+        assert outcome.kind != "failed", f"seed {seed}\n{shortest(outcome, 100).report()}"
     assert faults > CASES // PARTS
 
 

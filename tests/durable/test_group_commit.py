@@ -105,11 +105,11 @@ def test_many_threads_share_an_fsync(tmp_path: Path, monkeypatch: Any) -> None:
         real(fd)
 
     monkeypatch.setattr(os, "fsync", slow)
-    told: list[int] = []
+    published: list[int] = []
 
     def hear(tx: freshet.Transaction) -> None:
         assert store_of(db).settled(tx.version)
-        told.append(tx.version)
+        published.append(tx.version)
 
     db.view("v").subscribe(hear)
 
@@ -117,14 +117,14 @@ def test_many_threads_share_an_fsync(tmp_path: Path, monkeypatch: Any) -> None:
         for i in range(first, first + 20):
             sql = f"INSERT INTO t VALUES ({i}, 'text {i % 7}')"
             tx = db.execute(sql) if first % 40 else db.apply(row(i))
-            assert tx.version in told, "acknowledged before its subscribers heard of it"
+            assert tx.version in published, "acknowledged before its subscribers heard of it"
 
     threads += [threading.Thread(target=write, args=(n * 20,)) for n in range(8)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    assert told == list(range(1, 161))
+    assert published == list(range(1, 161))
     assert syncs < 80, f"{syncs} fsyncs for 160 transactions"
     end(db)
     with freshet.connect(tmp_path / "db") as db:
@@ -137,8 +137,8 @@ def test_nothing_is_acknowledged_before_its_sync(tmp_path: Path, monkeypatch: An
     """While the disk syncs the first transaction, other threads can read it and write; two that write meanwhile share a
     sync."""
     db = made(tmp_path)
-    told: list[int] = []
-    db.view("v").subscribe(lambda tx: told.append(tx.version))
+    published: list[int] = []
+    db.view("v").subscribe(lambda tx: published.append(tx.version))
     gate, writers = Gate(monkeypatch), Writers()
     writers.start(lambda: db.apply(row(1)))
     gate.reached()
@@ -148,22 +148,22 @@ def test_nothing_is_acknowledged_before_its_sync(tmp_path: Path, monkeypatch: An
     until(lambda: db.version == 3)
     late: list[int] = []
     db.view("v").subscribe(lambda tx: late.append(tx.version))
-    assert not told and not writers.returned
+    assert not published and not writers.returned
     gate.open.release()
     gate.reached()
     until(lambda: bool(writers.returned))
-    assert told == writers.returned == [1]
+    assert published == writers.returned == [1]
     gate.open.release()
     writers.join()
-    assert told == [1, 2, 3] and sorted(writers.returned) == [1, 2, 3] and gate.syncs == 2
-    assert late == [], "what was there when it was made is not told again"
+    assert published == [1, 2, 3] and sorted(writers.returned) == [1, 2, 3] and gate.syncs == 2
+    assert late == [], "what was there when it was made is not published again"
 
 
 def test_a_failing_sync_refuses_all_that_waited_for_it(tmp_path: Path, monkeypatch: Any) -> None:
     db = made(tmp_path)
     db.apply(row(0))
-    told: list[int] = []
-    db.view("v").subscribe(lambda tx: told.append(tx.version))
+    published: list[int] = []
+    db.view("v").subscribe(lambda tx: published.append(tx.version))
     with monkeypatch.context() as patched:
         gate, writers = Gate(patched), Writers()
         gate.fails = True
@@ -174,7 +174,7 @@ def test_a_failing_sync_refuses_all_that_waited_for_it(tmp_path: Path, monkeypat
         until(lambda: db.version == 4)
         gate.open.release()
         writers.join()
-    assert not told and not writers.returned and len(writers.raised) == 3
+    assert not published and not writers.returned and len(writers.raised) == 3
     assert all("connect again" in str(e) for e in writers.raised)
     with pytest.raises(freshet.StateError, match="are not acknowledged; close the database"):
         db.view("v").to_arrow()
@@ -186,8 +186,8 @@ def test_a_failing_sync_refuses_all_that_waited_for_it(tmp_path: Path, monkeypat
 
 def test_a_definition_and_a_close_take_along_what_waits(tmp_path: Path, monkeypatch: Any) -> None:
     db = made(tmp_path)
-    told: list[int] = []
-    db.view("v").subscribe(lambda tx: told.append(tx.version))
+    published: list[int] = []
+    db.view("v").subscribe(lambda tx: published.append(tx.version))
     with monkeypatch.context() as patched:
         gate, writers = Gate(patched), Writers()
         writers.start(lambda: db.apply(row(1)))
@@ -199,7 +199,7 @@ def test_a_definition_and_a_close_take_along_what_waits(tmp_path: Path, monkeypa
         gate.open.release(3)
         definer.join(60)
         writers.join()
-    assert told == [1, 2] and sorted(writers.returned) == [1, 2]
+    assert published == [1, 2] and sorted(writers.returned) == [1, 2]
     with monkeypatch.context() as patched:
         gate, writers = Gate(patched), Writers()
         writers.start(lambda: db.apply(row(3)))
@@ -209,7 +209,7 @@ def test_a_definition_and_a_close_take_along_what_waits(tmp_path: Path, monkeypa
         gate.open.release(9)
         closer.join(60)
         writers.join()
-    assert told == [1, 2, 3] and writers.returned == [3]
+    assert published == [1, 2, 3] and writers.returned == [3]
     with freshet.connect(tmp_path) as db:
         assert db.version == 3 and set(inside(db).state.core.tables) == {"t", "more"}
 

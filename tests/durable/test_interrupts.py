@@ -74,8 +74,8 @@ def interrupted_at(n: int, number: signal.Signals, call: Callable[..., object], 
 def test_at_random_bytecodes(tmp_path: Path, expected: Expected, on_disk: bool) -> None:
     rng = random.Random(7)
     db = make(tmp_path / "db", 0, durability="os") if on_disk else _in_memory()
-    told: list[int] = []
-    db.view("v").subscribe(lambda tx: told.append(tx.version))
+    published: list[int] = []
+    db.view("v").subscribe(lambda tx: published.append(tx.version))
     db.apply(step(1))  # which takes longer than those that follow
     _, length = interrupted_at(-1, signal.SIGINT, db.apply, step(2))
     raised = 0
@@ -85,13 +85,13 @@ def test_at_random_bytecodes(tmp_path: Path, expected: Expected, on_disk: bool) 
         cut, _ = interrupted_at(rng.randrange(1, length), number, db.apply, step(before + 1))
         raised += cut
         assert db.version == before + 1 or (cut and db.version == before)
-        assert told == list(range(1, db.version + 1))
+        assert published == list(range(1, db.version + 1))
         expected.check(db)
         if on_disk and rng.random() < 0.2:
             end(db)
             db = freshet.connect(tmp_path / "db", durability="os")
-            assert db.version == len(told)
-            db.view("v").subscribe(lambda tx: told.append(tx.version))
+            assert db.version == len(published)
+            db.view("v").subscribe(lambda tx: published.append(tx.version))
             expected.check(db)
     assert raised > VERSIONS // 2
 
@@ -126,14 +126,14 @@ def test_at_random_times(tmp_path: Path, expected: Expected) -> None:
     db = make(tmp_path, 0, durability="os")
     raised = 0
     total = freshet.connect()
-    total.execute("CREATE TABLE told (version BIGINT PRIMARY KEY)")
+    total.execute("CREATE TABLE published (version BIGINT PRIMARY KEY)")
 
     def heard(tx: freshet.Transaction) -> None:
         try:
-            total.apply({"told": [{"version": tx.version}]})
+            total.apply({"published": [{"version": tx.version}]})
         except AlarmError:  # came while it was called: it may try again
-            if not total.execute(f"SELECT version FROM told WHERE version = {tx.version}").to_pylist():
-                total.apply({"told": [{"version": tx.version}]})
+            if not total.execute(f"SELECT version FROM published WHERE version = {tx.version}").to_pylist():
+                total.apply({"published": [{"version": tx.version}]})
             raise
 
     db.view("v").subscribe(heard)
@@ -149,7 +149,7 @@ def test_at_random_times(tmp_path: Path, expected: Expected) -> None:
             signal.setitimer(signal.ITIMER_REAL, 0)
         assert db.version - before in (0, 1)
         expected.check(db)
-        assert total.execute("SELECT COUNT(*) AS n FROM told").to_pylist() == [{"n": db.version}]
+        assert total.execute("SELECT COUNT(*) AS n FROM published").to_pylist() == [{"n": db.version}]
     assert raised
     end(db)
     with freshet.connect(tmp_path) as db:

@@ -59,18 +59,18 @@ def test_fsync_survives_a_loss_of_power(tmp_path: Path, expected: Expected, monk
     folder, rng = tmp_path / "db", random.Random(5)
     disk = Disk(folder, monkeypatch)
     db = make(folder, 0)
-    told: list[int] = []
-    db.view("v").subscribe(lambda tx: told.append(disk.syncs))
+    published: list[int] = []
+    db.view("v").subscribe(lambda tx: published.append(disk.syncs))
     for version in range(1, 25):
         before = disk.syncs
         db.apply(step(version))
-        assert told.pop() > before, "a subscriber heard of what was not on disk"
+        assert published.pop() > before, "a subscriber heard of what was not on disk"
         if version % 7 == 0:
             store_of(db)._rewrite(inside(db).state)
         if version % 10 == 0:
             db.close()
             db = freshet.connect(folder)
-            db.view("v").subscribe(lambda tx: told.append(disk.syncs))
+            db.view("v").subscribe(lambda tx: published.append(disk.syncs))
         disk.after_power_loss(tmp_path / "image", rng.randbytes(rng.choice([0, 3, 40, 500])))
         with freshet.connect(tmp_path / "image") as image:
             assert image.version == version
@@ -90,7 +90,7 @@ def test_os_survives_the_process_without_a_single_sync(tmp_path: Path, expected:
         expected.check(db)
 
 
-def test_none_keeps_what_was_closed(tmp_path: Path, expected: Expected, monkeypatch: Any) -> None:
+def test_without_durability_only_close_saves(tmp_path: Path, expected: Expected, monkeypatch: Any) -> None:
     disk = Disk(tmp_path / "db", monkeypatch)
     make(tmp_path / "db", 5, durability="none").close()
     db = freshet.connect(tmp_path / "db", durability="none")

@@ -167,8 +167,8 @@ def test_a_write_that_fails_changes_nothing(tmp_path: Path, expected: Expected, 
         room -= done
         return done
 
-    told: list[int] = []
-    db.view("v").subscribe(lambda tx: told.append(tx.version))
+    published: list[int] = []
+    db.view("v").subscribe(lambda tx: published.append(tx.version))
     for room in (0, 1, 31, 32, 150, 300):
         size = (tmp_path / "log").stat().st_size
         monkeypatch.setattr(os, "pwrite", pwrite)
@@ -185,10 +185,10 @@ def test_a_write_that_fails_changes_nothing(tmp_path: Path, expected: Expected, 
             room = left
         monkeypatch.undo()
         assert (tmp_path / "log").stat().st_size == size
-        assert not told and list(db.views) == ["v"] and list(inside(db).state.core.tables) == ["t", "b"]
+        assert not published and list(db.views) == ["v"] and list(inside(db).state.core.tables) == ["t", "b"]
         expected.check(db)
     db.apply(step(4))
-    assert told == [4]
+    assert published == [4]
     end(db)
     with freshet.connect(tmp_path) as db:
         assert db.version == 4
@@ -198,8 +198,8 @@ def test_a_write_that_fails_changes_nothing(tmp_path: Path, expected: Expected, 
 def test_a_failing_fsync_ends_the_session(tmp_path: Path, expected: Expected, monkeypatch: Any) -> None:
     """The contents of the disk are unknown then: nothing is acknowledged, and nothing can be read."""
     db = make(tmp_path, 3)
-    told, view = list[int](), db.view("v")
-    view.subscribe(lambda tx: told.append(tx.version))
+    published, view = list[int](), db.view("v")
+    view.subscribe(lambda tx: published.append(tx.version))
 
     def fsync(fd: int) -> None:
         raise OSError(errno.EIO, "Input/output error")
@@ -212,7 +212,7 @@ def test_a_failing_fsync_ends_the_session(tmp_path: Path, expected: Expected, mo
         with pytest.raises(freshet.StateError, match=r"Input/output error.*connect again"):
             use()
     db.close()
-    assert not told
+    assert not published
     with freshet.connect(tmp_path) as db:
         assert db.version == 3
         db.apply(step(4))

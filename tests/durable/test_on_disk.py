@@ -194,7 +194,7 @@ def test_views_over_views_are_found_again(tmp_path: Path) -> None:
         assert db.view("later").to_arrow()["n"][0].as_py() == before.num_rows
 
 
-def test_views_over_a_view_that_is_made_again(tmp_path: Path) -> None:
+def test_views_over_a_view_that_is_created_again(tmp_path: Path) -> None:
     with freshet.connect(tmp_path) as db:
         db.execute("CREATE TABLE t (a INT, b INT)")
         db.create_view("base", "SELECT a, COUNT(*) AS n FROM t GROUP BY a")

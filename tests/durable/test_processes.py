@@ -112,8 +112,8 @@ def test_a_fork_has_no_right_to_the_folder(tmp_path: Path, expected: Expected) -
         os.write(write, "\n".join(messages).encode())
         signal.pause()
     try:
-        told = os.read(read, 10_000).decode().split("\n")
-        assert len(told) == 3 and all("of which this one is a copy; connect again" in line for line in told)
+        printed = os.read(read, 10_000).decode().split("\n")
+        assert len(printed) == 3 and all("of which this one is a copy; connect again" in line for line in printed)
         with pytest.raises(freshet.StateError, match=f"by process {os.getpid()}"):
             freshet.connect(tmp_path)
         db.apply(step(4))
@@ -136,7 +136,7 @@ def test_databases_are_not_pickled(tmp_path: Path) -> None:
                 pickle.dumps(thing)
 
 
-def test_what_is_no_folder_of_a_database(tmp_path: Path, monkeypatch: Any) -> None:
+def test_a_folder_without_a_database_is_refused(tmp_path: Path, monkeypatch: Any) -> None:
     file = tmp_path / "file"
     file.write_text("text")
     for read_only in (False, True):

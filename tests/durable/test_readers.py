@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 import freshet
-from freshet.database import aside
+from freshet.database import state_copy
 from freshet.database.db import inside
 from freshet.database.history import history_of
 from tests.fuzz.case import run_case
@@ -29,7 +29,7 @@ def made(folder: Path) -> freshet.Database:
     return db
 
 
-def test_a_reader_of_its_own_neither_waits_nor_is_waited_for(tmp_path: Path) -> None:
+def test_a_read_only_process_does_not_wait_or_block(tmp_path: Path) -> None:
     """The way to read a large answer for long: a connection that only reads stays at its version."""
     db = made(tmp_path)
     with freshet.connect(tmp_path, read_only=True) as reader:
@@ -101,7 +101,7 @@ READ: dict[str, Callable[[freshet.Database], object]] = {
 
 
 @pytest.mark.parametrize("what", READ)
-def test_nobody_waits_for_the_length_of_a_reading(what: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_thread_waits_for_a_whole_read(what: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A read that takes as long as a copy continues on a copy, of the version it began with: meanwhile other threads
     write, read, define, and drop the view."""
     db = made(tmp_path)
@@ -109,12 +109,12 @@ def test_nobody_waits_for_the_length_of_a_reading(what: str, tmp_path: Path, mon
     db.create_view("compared", COMPARED)
     expected = READ[what](db)
     held = inside(db).state.memory.held
-    monkeypatch.setattr(aside, "_SHORT", -1.0)
-    monkeypatch.setattr(aside, "_A_BYTE", 0.0)
+    monkeypatch.setattr(state_copy, "_SHORT", -1.0)
+    monkeypatch.setattr(state_copy, "_A_BYTE", 0.0)
     copied, go_on, results = threading.Event(), threading.Event(), list[object]()
-    make = aside.Aside.__init__
+    make = state_copy.StateCopy.__init__
 
-    def made_slowly(self: aside.Aside, *args: Any) -> None:
+    def made_slowly(self: state_copy.StateCopy, *args: Any) -> None:
         make(self, *args)
         attached = self.core.tables["t"]
 
@@ -128,7 +128,7 @@ def test_nobody_waits_for_the_length_of_a_reading(what: str, tmp_path: Path, mon
 
         self.core.tables = Waiting(t=attached)
 
-    monkeypatch.setattr(aside.Aside, "__init__", made_slowly)
+    monkeypatch.setattr(state_copy.StateCopy, "__init__", made_slowly)
     reader = threading.Thread(target=lambda: results.append(READ[what](db)))
     reader.start()
     assert copied.wait(60)
@@ -147,57 +147,57 @@ def test_a_reader_without_room_for_a_copy_goes_on_under_the_lock(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     db = made(tmp_path)
-    monkeypatch.setattr(aside, "_SHORT", -1.0)
-    monkeypatch.setattr(aside, "_A_BYTE", 0.0)
+    monkeypatch.setattr(state_copy, "_SHORT", -1.0)
+    monkeypatch.setattr(state_copy, "_A_BYTE", 0.0)
     made_copies = list[object]()
-    make = aside.Aside.__init__
+    make = state_copy.StateCopy.__init__
 
-    def counted(self: aside.Aside, *args: Any) -> None:
+    def counted(self: state_copy.StateCopy, *args: Any) -> None:
         make(self, *args)
         made_copies.append(self)
 
-    monkeypatch.setattr(aside.Aside, "__init__", counted)
+    monkeypatch.setattr(state_copy.StateCopy, "__init__", counted)
     db.apply({"t": pa.table({"k": np.arange(ROWS, 40 * ROWS), "v": -np.arange(ROWS, 40 * ROWS)})})
     inside(db).state.memory.limit = inside(db).state.memory.held + (4 << 20)
     assert db.view("pairs").to_arrow().num_rows == 30 * ROWS + 39 * ROWS and not made_copies
     with pytest.raises(freshet.BudgetError, match="memory_limit"):
         list(db.view("pairs").batches(copy=True))
-    monkeypatch.setattr(aside, "available", lambda: 1000)
+    monkeypatch.setattr(state_copy, "available", lambda: 1000)
     inside(db).state.memory.limit = None
     assert db.view("pairs").to_arrow().num_rows == 30 * ROWS + 39 * ROWS and not made_copies
 
 
 def test_copies_are_read_as_the_state_is(monkeypatch: pytest.MonkeyPatch) -> None:
     """Random views of the whole grammar, each read from a copy after every transaction."""
-    monkeypatch.setattr(aside, "_SHORT", -1.0)
-    monkeypatch.setattr(aside, "_A_BYTE", 0.0)
+    monkeypatch.setattr(state_copy, "_SHORT", -1.0)
+    monkeypatch.setattr(state_copy, "_A_BYTE", 0.0)
     copies = 0
-    make = aside.Aside.__init__
+    make = state_copy.StateCopy.__init__
 
-    def counted(self: aside.Aside, *args: Any) -> None:
+    def counted(self: state_copy.StateCopy, *args: Any) -> None:
         nonlocal copies
         copies += 1
         make(self, *args)
 
-    monkeypatch.setattr(aside.Aside, "__init__", counted)
+    monkeypatch.setattr(state_copy.StateCopy, "__init__", counted)
     for seed in range(40):
         outcome = run_case(Choices(seed=7000 + seed))
-        assert outcome.kind != "failed", outcome.told()
+        assert outcome.kind != "failed", outcome.report()
     assert copies > 100
 
 
 def test_rows_are_counted_once_where_a_reading_begins_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     db = made(tmp_path)
-    look, late_ones = aside._Patience.look, 0
+    look, late_ones = state_copy._Patience.look, 0
 
-    def late(patience: aside._Patience) -> None:
+    def late(patience: state_copy._Patience) -> None:
         nonlocal late_ones
         if patience.given:
             late_ones += 1
             patience.seconds = -1.0
         look(patience)
 
-    monkeypatch.setattr(aside._Patience, "look", late)
+    monkeypatch.setattr(state_copy._Patience, "look", late)
     sql = "SELECT a.k, b.k AS other FROM t AS a JOIN t AS b ON a.v = b.v"
     assert db.execute(sql, rows=30 * ROWS).num_rows == 30 * ROWS and late_ones
     with pytest.raises(freshet.BudgetError, match="has more than"):

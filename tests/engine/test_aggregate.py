@@ -235,7 +235,7 @@ def test_a_group_below_zero_is_refused() -> None:
 
 
 @pytest.mark.parametrize("keys", [[], [0], [2, 1]])
-def test_reset_starts_anew(keys: list[int]) -> None:
+def test_reset_removes_everything(keys: list[int]) -> None:
     arena = Arena()
     pool = StringPool(arena.scope("pool"))
     aggregate = Aggregate(arena.scope("a"), pool, [TYPES[k] for k in keys], CALLS, grand_total=not keys)

@@ -177,7 +177,7 @@ SPREADS = """SELECT a.v, VAR_POP(b.w) AS p, VAR_SAMP(b.i) AS q, STDDEV_POP(c.y) 
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_to_the_bit_what_enumeration_gives(seed: int) -> None:
+def test_bitwise_equal_to_enumeration(seed: int) -> None:
     """Doubles of many sizes and with large means, NULLs, and rows that are inserted and deleted."""
     rng = np.random.default_rng(seed)
     sizes = []
@@ -247,7 +247,7 @@ def test_keys_that_lead_to_one_tuple_are_followed() -> None:
     assert rewritten(sql, more) is not None  # visits and lines of an order multiply
 
 
-def test_what_hangs_beside_a_comparison_is_carried() -> None:
+def test_arms_next_to_a_comparison_are_carried() -> None:
     ddl = "CREATE TABLE g (src BIGINT, dst BIGINT, w DOUBLE)"
     made = rewritten(QUERIES["below a comparison"], ddl)
     assert made is not None and [r.alias for r in made.relations][2:] == ["totals of g3, g4"]
@@ -257,7 +257,7 @@ def test_what_hangs_beside_a_comparison_is_carried() -> None:
     )  # b's are counted once
 
 
-def test_what_hangs_beside_exists_is_carried() -> None:
+def test_arms_next_to_exists_are_carried() -> None:
     ddl = "CREATE TABLE g (src BIGINT, dst BIGINT, w DOUBLE)"
     star = "SELECT a.src, COUNT(*) AS n FROM g a, g b, g c WHERE a.src = b.src AND a.src = c.src"
     made = rewritten(f"{star} AND NOT EXISTS (SELECT 1 FROM g d WHERE d.src = a.dst AND d.w > 0) GROUP BY a.src", ddl)

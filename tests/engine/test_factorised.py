@@ -110,7 +110,7 @@ FACTORISED = (
     f"SELECT * FROM (SELECT x, r.y, z, COUNT(*) AS n FROM {STAR} GROUP BY x, r.y, z) WHERE n > 1 ORDER BY n",
 )
 STORED = {
-    f"SELECT x, z, COUNT(*) AS n FROM {STAR} GROUP BY x, z": "joined by what is no key",
+    f"SELECT x, z, COUNT(*) AS n FROM {STAR} GROUP BY x, z": "joined by columns that are not keys",
     f"SELECT x, r.y, z, MODE(z) AS m FROM {STAR} GROUP BY x, r.y, z": "MODE needs each joined row",
     f"SELECT x, r.y, z, MIN(x + z) AS m FROM {STAR} GROUP BY x, r.y, z": "MIN needs each joined row",
     "SELECT r.y, r.x, z, COUNT(*) AS n FROM r LEFT JOIN s ON r.y = s.y GROUP BY r.y, r.x, z": "outer joins",
@@ -130,7 +130,7 @@ def test_groups_that_may_be_many_are_enumerated(sql: str) -> None:
 
 
 @pytest.mark.parametrize("sql", STORED)
-def test_what_cannot_be_enumerated_says_so(sql: str) -> None:
+def test_an_answer_that_cannot_be_enumerated_says_so(sql: str) -> None:
     lost = freshet.plan(sql, TABLES).root.guarantee.lost
     assert any("groups are stored, and may be more" in reason and STORED[sql] in reason for reason in lost), lost
 

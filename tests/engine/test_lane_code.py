@@ -1,4 +1,4 @@
-"""Expressions as steps over lanes, beside their evaluation column by column."""
+"""Expressions as steps over lanes, compared with their evaluation column by column."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ def test_as_evaluated(rows: list[tuple[tuple[Any, ...], int]]) -> None:
         assert (found == pack([wanted], POOL, n)).all(), e
 
 
-def test_what_takes_more_is_left() -> None:
+def test_unsupported_expressions_are_left_to_evaluation() -> None:
     db = freshet.connect()
     db.execute(f"CREATE TABLE r ({COLUMNS})")
     for written in ("k / 2", "UPPER(s)", "CAST(k AS STRING)", "CASE WHEN k > 1 THEN i END", "p % 2", "s = 'a'"):

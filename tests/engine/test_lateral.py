@@ -1,4 +1,4 @@
-"""LATERAL subqueries, beside DuckDB after every transaction."""
+"""LATERAL subqueries, compared with DuckDB after every transaction."""
 
 from __future__ import annotations
 

@@ -78,7 +78,7 @@ def test_state_is_linear_however_many_rows_there_are(kind: str) -> None:
     assert large < 8 * small + 100_000
 
 
-def test_what_cannot_be_asked_is_counted() -> None:
+def test_rows_that_cannot_be_looked_up_are_counted() -> None:
     hidden = "SELECT r.a, s.a AS c FROM r JOIN s ON r.b = s.b"
     explained = freshet.plan(f"{hidden} UNION {hidden.replace(' s', ' t').replace('s.', 't.')}", TABLES).explain()
     assert "keeps two counts for each row" in explained

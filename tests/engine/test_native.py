@@ -1,4 +1,4 @@
-"""Native steps beside the methods whose work they do: same deltas, same answers, same counts of steps."""
+"""Native steps compared with the methods that they replace: same deltas, same answers, same counts of steps."""
 
 from __future__ import annotations
 

@@ -279,7 +279,7 @@ def test_a_row_found_by_its_key_is_one() -> None:
 
 
 @pytest.mark.parametrize("test", ["o.b >=", "o.b =", "o.b <>", "o.b <"])
-def test_several_rows_of_a_key_fail_only_where_it_is_asked_for(test: str) -> None:
+def test_several_rows_of_a_key_fail_only_if_the_key_is_read(test: str) -> None:
     """Not under a NULL key, which no row asks for, nor under one that no row has."""
     db = freshet.connect()
     db.execute("CREATE TABLE o (b INT); CREATE TABLE s (a INT, b INT)")

@@ -1,4 +1,4 @@
-"""Views that read the clock, beside DuckDB with the clock's value in place of it, after every transaction."""
+"""Views that read the clock, compared with DuckDB with the clock's value in place of it, after every transaction."""
 
 from __future__ import annotations
 
@@ -133,7 +133,7 @@ def _all(operator: Any) -> list[Any]:
     return [operator, *(found for below in operator.below for found in _all(below))]
 
 
-def test_explain_tells_windows_from_other_comparisons() -> None:
+def test_explain_distinguishes_windows_from_other_comparisons() -> None:
     db = freshet.connect()
     db.execute(DDL)
     window = db.create_view("w", "SELECT e.id FROM e JOIN f ON e.k = f.k WHERE e.ts > NOW() - INTERVAL 1 HOUR")

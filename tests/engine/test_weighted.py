@@ -100,7 +100,7 @@ def test_copies_beyond_what_is_counted_are_refused() -> None:
     many = (1 << 31) - 1
     edges = [{"src": 0, "dst": 1, "_weight": many}, {"src": 2, "dst": 3, "_weight": many}]
     db.apply({"g": edges})
-    with pytest.raises(freshet.FreshetError, match="would stand more than"):
+    with pytest.raises(freshet.FreshetError, match="would have more than"):
         db.apply({"g": [{"src": 1, "dst": 2, "_weight": 4}]})
     assert view.count() == 0
     db.apply({"g": [{"src": 1, "dst": 2}]})

@@ -42,7 +42,7 @@ class Outcome:
     stream: list[Transaction] = field(default_factory=list)
     made: list[int] = field(default_factory=list)
 
-    def told(self) -> str:
+    def report(self) -> str:
         rows = [f"  {number}: {tx.changes}" for number, tx in enumerate(self.stream)]
         return "\n".join([*(f"  {d};" for d in self.ddl), f"  {self.sql}", *rows, self.why])
 

@@ -299,5 +299,5 @@ def theorem_stream(random: Random, n: int) -> list[Change]:
     return [{table: [{**row, "_weight": weight}]} for table, row, weight in steps]
 
 
-def told(case: Case) -> dict[str, Any]:
+def described(case: Case) -> dict[str, Any]:
     return {"tables": case.ddl, "query": case.sql, "stream": f"{case.kind}: {case.name}"}

@@ -21,7 +21,7 @@ from typing import Any
 
 import freshet
 from freshet.errors import FreshetError, PlanError, UnsupportedError
-from tests.fuzz.claim_cases import Case, draw, told
+from tests.fuzz.claim_cases import Case, described, draw
 
 GROWS = 1.3  # from one doubling to the next: more than logarithms and chance
 LEAST = 1.5  # steps for each step claimed, below which nothing is said
@@ -163,7 +163,7 @@ def main() -> int:
         kinds[outcome.kind] += 1
         if outcome.kind == "broken":
             print(f"BROKEN with seed {first + number}: {outcome.why}", flush=True)
-            print("\n".join(f"  {what}: {text}" for what, text in told(case).items()), flush=True)
+            print("\n".join(f"  {what}: {text}" for what, text in described(case).items()), flush=True)
         if (number + 1) % 100 == 0:
             print(f"{number + 1:>6} cases: {_line(kinds)}", flush=True)
         if kinds["broken"] >= given.failures:

@@ -13,6 +13,7 @@ from tests.fuzz.choices import Choices
 from tests.fuzz.correlated import correlated_relation
 from tests.fuzz.expressions import Col, Expressions, Scope
 from tests.fuzz.many_groups import many_groups
+from tests.fuzz.recursive import recursive
 from tests.fuzz.tables import TYPES, TableModel
 
 NULLS = ("", " NULLS FIRST", " NULLS LAST", " DESC", " DESC NULLS FIRST", " DESC NULLS LAST")
@@ -31,10 +32,12 @@ Made = tuple[str, list[str]]  # a query and the types of its columns, which are 
 
 class Grammar:
     laterals = True  # whether FROM may have LATERAL
+    unions: Sequence[str] = ("UNION", "UNION ALL")  # of recursive common tables
 
     def __init__(self, choices: Choices, tables: Sequence[TableModel]) -> None:
         self.choices, self.expressions = choices, Expressions(choices)
-        self.sources: list[Source] = [(t.name, t.columns) for t in tables]
+        self.roots: list[Source] = [(t.name, t.columns) for t in tables]
+        self.sources = [*self.roots]
         self.keyed = {t.name for t in tables if t.keyed}
         self.aliases = 0
         self.order: list[tuple[int, bool, bool]] = []  # of the answer: column, whether downwards, whether NULLs first
@@ -46,10 +49,15 @@ class Grammar:
             sql, types = self.query(1)
             common.append(f"w{i} AS ({sql})")
             self.sources.append((f"w{i}", _columns(types)))
+        recursion = self.choices.chance(12)
+        if recursion:
+            sql, types = recursive(self, "q0")
+            common.append(sql)
+            self.sources += [("q0", _columns(types))] * 3
         sql, types = self.query(2, top=True)
         if self.choices.chance(20) and " AS o0" in sql:
             sql = self._ordered(sql, types)
-        return f"WITH {', '.join(common)} {sql}" if common else sql
+        return f"WITH {'RECURSIVE ' if recursion else ''}{', '.join(common)} {sql}" if common else sql
 
     def _ordered(self, sql: str, types: Sequence[str]) -> str:
         """The order in which the answer is to be read."""

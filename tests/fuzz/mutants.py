@@ -193,7 +193,7 @@ def _give_up(*_: object) -> None:
 
 def run(seeds: Sequence[int], failures: int = 20) -> tuple[Counter[str], list[str]]:
     """The results of the mutants of these seeds, and the failures."""
-    told: Counter[str] = Counter()
+    counts: Counter[str] = Counter()
     failed: list[str] = []
     before = signal.signal(signal.SIGVTALRM, _give_up)
     try:
@@ -201,7 +201,7 @@ def run(seeds: Sequence[int], failures: int = 20) -> tuple[Counter[str], list[st
             db, sql = mutant(random.Random(seed))
             signal.setitimer(signal.ITIMER_VIRTUAL, LONGEST)
             try:
-                told["read" if outcome(db, sql) == "read" else "refused"] += 1
+                counts["read" if outcome(db, sql) == "read" else "refused"] += 1
             except _TooLongError:
                 failed.append(f"seed {seed}: more than {LONGEST} s\n  {sql}")
             except AssertionError as error:
@@ -218,7 +218,7 @@ def run(seeds: Sequence[int], failures: int = 20) -> tuple[Counter[str], list[st
                 break
     finally:
         signal.signal(signal.SIGVTALRM, before)
-    return told, failed
+    return counts, failed
 
 
 def main() -> int:
@@ -227,9 +227,9 @@ def main() -> int:
     options.add_argument("--seed", type=int, default=0)
     options.add_argument("--failures", type=int, default=20)
     given = options.parse_args()
-    told, failed = run(range(given.seed, given.seed + given.cases), given.failures)
+    counts, failed = run(range(given.seed, given.seed + given.cases), given.failures)
     print("\n".join(failed))
-    print(f"{told['read']} read, {told['refused']} refused, {len(failed)} failed")
+    print(f"{counts['read']} read, {counts['refused']} refused, {len(failed)} failed")
     return 1 if failed else 0
 
 

@@ -16,7 +16,7 @@ import duckdb
 import pyarrow as pa
 
 import freshet
-from freshet.database import asking
+from freshet.database import one_off
 from freshet.database.db import inside
 from tests.fuzz.choices import Choices
 from tests.oracle import oracle_connection, same_bag
@@ -27,12 +27,12 @@ COMPARED = ("=", "=", "=", "<", ">=", "<>")
 @contextmanager
 def handing_over() -> Iterator[None]:
     """Queries go to DuckDB wherever it is known to agree, however few rows they read."""
-    large = asking.LARGE
-    asking.LARGE = 0
+    large = one_off.LARGE
+    one_off.LARGE = 0
     try:
         yield
     finally:
-        asking.LARGE = large
+        one_off.LARGE = large
 
 
 def index(choices: Choices, db: freshet.Database) -> None:

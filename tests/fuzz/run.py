@@ -51,7 +51,7 @@ def main() -> int:
         if outcome.kind in ("refused", "no oracle", "oracles differ"):
             reasons[f"{outcome.kind}: {outcome.why[:90]}"] += 1
         if outcome.kind == "failed":
-            print(f"FAILED with seed {first + number}\n{shortest(outcome, given.shrink).told()}\n", flush=True)
+            print(f"FAILED with seed {first + number}\n{shortest(outcome, given.shrink).report()}\n", flush=True)
         if (number + 1) % 100 == 0:
             print(f"{number + 1:>6} cases: {_line(kinds)}", flush=True)
         if kinds["failed"] >= given.failures:

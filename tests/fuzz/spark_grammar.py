@@ -43,6 +43,8 @@ def spark_tables(number: int) -> tuple[TableModel, ...]:
 class SparkGrammar(Grammar):
     laterals = False  # Spark restricts what they may read
 
+    unions = ("UNION ALL",)
+
     def __init__(self, choices: Choices, tables: Sequence[TableModel]) -> None:
         super().__init__(choices, tables)
         self.tables = tables

@@ -22,7 +22,7 @@ def test_random_cases_agree_with_duckdb(part: int) -> None:
     for seed in range(part, CASES, PARTS):
         outcome = run_case(Choices(seed=seed))
         kinds.append(outcome.kind)
-        assert outcome.kind != "failed", f"seed {seed}\n{shortest(outcome).told()}"
+        assert outcome.kind != "failed", f"seed {seed}\n{shortest(outcome).report()}"
     assert kinds.count("agreed") > 0.8 * len(kinds), "most of the grammar should be kept, and have an oracle"
 
 
@@ -38,7 +38,7 @@ def test_a_wrong_answer_is_found_and_shrunk(monkeypatch: pytest.MonkeyPatch) -> 
     assert len(short.sql) < 600, short.sql
 
 
-def test_a_list_makes_the_same_case_again() -> None:
+def test_a_recorded_list_reproduces_the_case() -> None:
     first = run_case(Choices(seed=11))
     again = run_case(Choices(made=first.made))
     assert (again.sql, again.stream, again.kind) == (first.sql, first.stream, first.kind)

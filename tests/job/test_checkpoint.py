@@ -45,14 +45,14 @@ def test_what_does_not_matter_may_change() -> None:
         ("a BIGINT PRIMARY KEY, b STRING", "a BIGINT, b STRING", "table t: primary key was ['a'], is []"),
         ("path 'in'", "path 'elsewhere'", "table t: path was in, is elsewhere"),
         ("COUNT(*) AS n", "SUM(t.a) AS n", "view v: its query was\n    SELECT b, COUNT(*) AS n"),
-        ("VIEW v", "VIEW w", "view v: there then, gone now"),
+        ("VIEW v", "VIEW w", "view v: removed"),
         ("path 'out'", "path 'out2'", "sink s: path was out, is out2"),
     ],
 )
-def test_another_job_is_told_what_differs(before: str, after: str, message: str) -> None:
+def test_another_job_is_refused_with_the_differences(before: str, after: str, message: str) -> None:
     changed = JOB.replace(before, after, 1)
     changed = changed.replace("FROM v USING", "FROM w USING") if "VIEW w" in changed else changed
-    with pytest.raises(StateError, match="was made by another job") as refused:
+    with pytest.raises(StateError, match="was created by another job") as refused:
         continued(recorded(), recorded(changed), "folder")
     assert message in str(refused.value)
     assert "start over with another checkpoint folder" in str(refused.value)

@@ -43,7 +43,7 @@ def test_secrets_come_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 MISTAKES = [
-    ("SELECT 1", "line 1, column 1: a job file has no SELECT; it is made of SET, CREATE TABLE"),
+    ("SELECT 1", "line 1, column 1: SELECT is not a statement of job files; these are SET, CREATE TABLE"),
     ("CREATE TABLE t (a BIGINT);", "the table has no source; write USING format OPTIONS"),
     ("CREATE TABLE t (a BIGINTT) USING csv OPTIONS (path 'x');", "line 1, column"),
     ("CREATE TABLE t (a BIGINT) USING cvs OPTIONS (path 'x');", "no source cvs; there are csv, "),
@@ -60,7 +60,7 @@ MISTAKES = [
     (TABLE + VIEW + "CREATE SINK s FROM v USING screen;", "no sink screen; there are "),
     (TABLE + VIEW + "CREATE SINK s FROM v USING parquet;", "sink parquet needs path"),
     (TABLE + VIEW + "CREATE SINK s v USING console;", "v does not fit here; FROM is expected"),
-    (TABLE + VIEW + 2 * "CREATE SINK s FROM v USING console;", "there already is a sink s"),
+    (TABLE + VIEW + 2 * "CREATE SINK s FROM v USING console;", "sink s already exists"),
     (TABLE + VIEW + "SET shard = 2;", "line 3, column 5: no setting shard; there are shards, "),
     (TABLE + VIEW + "SET shards = none;", "shards is 'none'; give a whole number, 1 or more"),
     (TABLE + VIEW + "SET trigger = 'often';", "trigger is 'often'; give 'available now', or a time as '2 seconds'"),
@@ -71,14 +71,14 @@ MISTAKES = [
 
 
 @pytest.mark.parametrize(("text", "message"), MISTAKES, ids=[m[:40] for _, m in MISTAKES])
-def test_a_mistake_is_told_with_its_place(text: str, message: str) -> None:
+def test_a_mistake_is_reported_with_its_position(text: str, message: str) -> None:
     _, mistakes = read_job(text)
     assert len(mistakes) == 1
     assert message in str(mistakes[0])
     assert mistakes[0].line is not None
 
 
-def test_what_follows_from_a_mistake_is_no_other() -> None:
+def test_consequences_of_a_mistake_are_not_reported() -> None:
     _, mistakes = read_job(TABLE.replace("BIGINT", "BINT") + VIEW + "CREATE SINK s FROM v USING console;")
     assert [m.line for m in mistakes] == [1]
 

@@ -178,7 +178,7 @@ def test_insert_only_on_a_comb() -> None:
     assert 0 < max(costs) <= 4, "as many as the tree has edges"
 
 
-def test_copies_of_a_row_that_is_there_move_nothing() -> None:
+def test_copies_of_an_existing_row_move_nothing() -> None:
     """In a bag, one copy more or less of a remaining row changes results, but no tuple's support: however many tuples
     are attached to it, and in whatever order copies change."""
     db = database(path(3))
@@ -284,7 +284,7 @@ CHURN = {
 
 
 @pytest.mark.parametrize("sql", CHURN.values(), ids=list(CHURN))
-def test_state_does_not_grow_when_rows_come_and_go(sql: str) -> None:
+def test_state_does_not_grow_under_inserts_and_deletes(sql: str) -> None:
     """Every key and every text is new and short-lived. After the first few windows the state no longer grows, except
     for garbage since the last sweep."""
     db = freshet.connect()

@@ -34,7 +34,7 @@ def filled(sql: str, rows: int, groups: int) -> freshet.Database:
         "SELECT k, g, v FROM t QUALIFY ROW_NUMBER() OVER (PARTITION BY g ORDER BY v DESC, k) <= 3",
     ],
 )
-def test_a_change_of_a_top_k_tells_at_most_two_rows(sql: str) -> None:
+def test_a_change_of_a_top_k_emits_at_most_two_rows(sql: str) -> None:
     for rows in SIZES:
         db = filled(sql, rows, 10)
         for value in (-1, rows // 2, rows + 1):

@@ -92,7 +92,7 @@ def test_thirty_relations(shape: str) -> None:
 
 
 @pytest.mark.parametrize("shape", ["star", "grouped chain", "full joins", "left joins", "cross join", "set operations"])
-def test_more_relations_take_no_more_than_their_cube(shape: str) -> None:
+def test_planning_takes_at_most_cubic_time(shape: str) -> None:
     """For any constant: twice as many relations take little more than eight times as many calls at most."""
     few, many = (calls(SHAPES[shape](n), tables(n)) for n in (20, 40))
     assert many < 10 * few

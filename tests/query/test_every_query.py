@@ -88,7 +88,7 @@ def joins(rows: Codes) -> list[tuple[frozenset[str], ...]]:
     return [tuple(map(named, row)) for row in rows.tolist()]
 
 
-def test_so_many_there_are() -> None:
+def test_the_number_of_queries() -> None:
     assert [len(every_join(n, ATTRIBUTES)) for n in range(1, 6)] == [6, 34, 190, 1_053, 5_624]
     assert [len(every_query(n, ATTRIBUTES)) for n in range(1, 5)] == [21, 256, 2_387, 18_426]
     plain = {(h.relations, h.output) for h in brute.small_queries(3, "abc") if len(h.relations) == 3}

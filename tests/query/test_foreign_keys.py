@@ -79,7 +79,7 @@ def test_the_best_tree_is_the_best_of_all_parent_vectors() -> None:
     assert with_assertions > 30
 
 
-def test_an_assertion_stands_as_low_as_possible() -> None:
+def test_an_assertion_is_as_low_as_possible() -> None:
     """x is in A, B and F of A -> B -> D -> F but not in D: B, not A, is where B and F are compared."""
     h = hypergraph(["xb", "xbd", "df", "fx"])
     best = foreign_key_tree(h, keys(None, "b", "d", "f"))
@@ -102,7 +102,7 @@ def test_an_acyclic_query_needs_no_assertions() -> None:
     assert best.assertions == ()
 
 
-def test_more_updates_stand_higher() -> None:
+def test_relations_with_more_updates_are_higher() -> None:
     """Three tables with the same key: any may be the root, and the rest hang directly below."""
     h = hypergraph(["ka", "kb", "kc"])
     for updates, picture in (((1, 1, 1), "R1(R2 R3)"), ((1, 1, 2), "R3(R1 R2)")):

@@ -39,7 +39,7 @@ def test_the_same_rows_pass(predicates: list[Expression]) -> None:
 
 
 @given(st.lists(comparisons, max_size=4))
-def test_what_is_kept_says_something(predicates: list[Expression]) -> None:
+def test_remaining_predicates_are_not_implied(predicates: list[Expression]) -> None:
     kept = without_implied(predicates)
     everything = solutions(kept)
     if everything:  # from a contradiction, anything follows

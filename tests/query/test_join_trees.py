@@ -124,7 +124,7 @@ def test_a_part_that_shows_output_finds_a_host() -> None:
     assert rank(best, (1,) * 6) == min(rank(tree, (1,) * 6) for tree in join_trees(h)) == (2, 2, 3)
 
 
-def test_relations_with_more_updates_stand_higher() -> None:
+def test_more_frequently_updated_relations_are_higher() -> None:
     chain = hypergraph(["ab", "bc", "cd"])
     assert [best_tree(chain, updates).height for updates in ((1, 1, 1), (9, 1, 1))] == [2, 2]
     assert drawn(best_tree(chain)) == "[b](R1 R2(R3))"

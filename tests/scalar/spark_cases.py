@@ -509,17 +509,17 @@ def main() -> None:
     )
     spark.sparkContext.setLogLevel("OFF")
     path = Path(__file__).with_name("functions_spark.json")
-    told: dict[str, dict[str, object]] = {}
+    known: dict[str, dict[str, object]] = {}
     if "--again" not in sys.argv:
         for record in json.loads(path.read_text()):
             asked = {k: v for k, v in record.items() if k in ("name", "args", "to")}
-            told[json.dumps(asked)] = record
+            known[json.dumps(asked)] = record
     wanted = {json.dumps(recorded(c)): c for c in cases()}
-    missing = [c for key, c in wanted.items() if key not in told]
+    missing = [c for key, c in wanted.items() if key not in known]
     for first in range(0, len(missing), 16):
         part = missing[first : first + 16]
-        told |= {json.dumps(recorded(c)): r for c, r in zip(part, ask(spark, part), strict=True)}
-    lines = ",\n".join(json.dumps(told[key], ensure_ascii=False) for key in wanted)
+        known |= {json.dumps(recorded(c)): r for c, r in zip(part, ask(spark, part), strict=True)}
+    lines = ",\n".join(json.dumps(known[key], ensure_ascii=False) for key in wanted)
     path.write_text(f"[\n{lines}\n]\n")
 
 

@@ -49,7 +49,7 @@ SAMPLES: list[tuple[Type, list[Any]]] = [
 
 
 @pytest.mark.parametrize(("type", "values"), SAMPLES, ids=[str(t) for t, _ in SAMPLES])
-def test_there_and_back(type: Type, values: list[Any]) -> None:
+def test_to_arrow_and_back(type: Type, values: list[Any]) -> None:
     array = pa.array(values, type.to_arrow())
     for given_array in (array, array[1:], pa.chunked_array([array[:1], array[1:]]), array[:0]):
         back = to_arrow(from_arrow(given_array, type))

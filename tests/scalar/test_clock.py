@@ -1,4 +1,4 @@
-"""Moments beside their definition: the least time at which a comparison with the clock has its new outcome."""
+"""Moments compared with their definition: the least time at which a comparison with the clock has its new outcome."""
 
 from __future__ import annotations
 

@@ -72,7 +72,7 @@ def test_blend(a: int, b: int, sign: int, up_a: int, up_b: int, down: int) -> No
 
 @settings(max_examples=100, deadline=None)
 @given(st.lists(wides, min_size=1, max_size=5), wides)
-def test_one_operand_stands_for_all_rows(values: list[int], other: int) -> None:
+def test_one_operand_applies_to_all_rows(values: list[int], other: int) -> None:
     hi, lo = np.zeros(len(values), np.int64), np.zeros(len(values), np.int64)
     bad = wide.blend(*lanes(*values), *lanes(other), ALL, 1, 0, 0, 0, 38, hi, lo)
     sums = [v + other for v in values]

@@ -120,6 +120,17 @@ VIEWS = {
     "above_average": "SELECT t.id FROM t WHERE t.w > (SELECT AVG(a) FROM r)",
     "few_of_many": "SELECT r.id FROM r WHERE r.a < (SELECT COUNT(*) FROM t WHERE t.b = r.b)",
     "not_in": "SELECT id FROM r WHERE b NOT IN (SELECT c FROM u)",
+    "reached": "WITH RECURSIVE p(b, c) AS (SELECT b, c FROM t UNION SELECT p.b, t.c FROM p JOIN t ON p.c = t.b) "
+    "SELECT p.b, COUNT(*) AS n, MAX(u.e) AS e FROM p LEFT JOIN u ON p.c = u.c GROUP BY p.b",
+    "walks": "WITH RECURSIVE p(c, s, n) AS (SELECT a, s, 0 FROM r WHERE v > 1 UNION ALL "
+    "SELECT t.c, p.s, n + 1 FROM p JOIN t ON t.b = p.c WHERE n < 2 AND EXISTS (SELECT 1 FROM u WHERE u.c = t.c)) "
+    "SELECT c, s, n FROM p",
+    "from_one": "WITH RECURSIVE p(a) AS (SELECT 1 UNION SELECT t.c FROM p JOIN t ON t.b = p.a) "
+    "SELECT r.id, p.a FROM r LEFT JOIN p ON r.a = p.a",
+    "numbers": "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 4) "
+    "SELECT t.id, n.i FROM t JOIN n ON n.i <= t.c",
+    "up_to_most": "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < (SELECT MAX(w) FROM t)) "
+    "SELECT i FROM n",
 }
 
 

@@ -92,8 +92,8 @@ def test_damaged_arenas(spark: SparkSession, tmp_path: Path) -> None:
     ]:
         (home,) = (tmp_path / "arena").iterdir()
         damage(home)
-        (told,) = stream.take(first, first + 10)
-        assert why in told
+        (reasons,) = stream.take(first, first + 10)
+        assert why in reasons
         first += 10
     assert stream.take(first, first + 10) == []  # and a whole one is used
 
@@ -116,6 +116,6 @@ def test_full_disk(spark: SparkSession, tmp_path: Path, small_disk: Path) -> Non
     assert stream.take(0, 40) == []
     assert stream.take(40, 50) == []
     for first, last in ((50, 20_000), (20_000, 20_010)):
-        told = stream.take(first, last)
-        assert told
-        assert all("No space left on device" in why for why in told)
+        reasons = stream.take(first, last)
+        assert reasons
+        assert all("No space left on device" in why for why in reasons)

@@ -45,8 +45,8 @@ def history(rng: random.Random, rows: dict[int, Row], first: int) -> list[str]:
                      "paid": f"{rng.randrange(900)}.25"}  # fmt: skip
             rows[key] = after
         op = ("d" if after is None else "u") if before else rng.choice("cr")
-        told = {"id": key, "who": None} if after is None and rng.random() < 0.5 else before
-        envelope = {"before": told, "after": after, "op": op, "source": {"lsn": moment, "db": "shop"}, "ts_ms": 1}
+        old_image = {"id": key, "who": None} if after is None and rng.random() < 0.5 else before
+        envelope = {"before": old_image, "after": after, "op": op, "source": {"lsn": moment, "db": "shop"}, "ts_ms": 1}
         found.append(wrapped(envelope, rng.random() < 0.5))
         if op == "d":
             found.append(wrapped(None, False))  # a tombstone
@@ -97,7 +97,7 @@ ROW = {"id": 1, "who": "a", "day": 3, "seen": None, "paid": "1.25"}
 
 
 @pytest.mark.parametrize(
-    ("envelope", "told"),
+    ("envelope", "message"),
     [
         ({"after": {**ROW, "paid": "BQ=="}, "op": "c"}, "table o: paid is BQ==; have the connector write decimals"),
         ({"after": {**ROW, "seen": 5}, "op": "c"}, "table o: seen is 5; say what it counts"),
@@ -107,17 +107,17 @@ ROW = {"id": 1, "who": "a", "day": 3, "seen": None, "paid": "1.25"}
     ],
     ids=["bytes", "time", "truncate", "no envelope", "no row"],
 )
-def test_refused(spark: SparkSession, tmp_path: Path, envelope: Row, told: str) -> None:
+def test_refused(spark: SparkSession, tmp_path: Path, envelope: Row, message: str) -> None:
     write(tmp_path / "in", 0, [json.dumps({**envelope, "source": {"lsn": 1}})])
     changes = maintain(spark, SQL, {"o": read(spark, tmp_path / "in")}, schema=DDL, shards=1, sequence="_sequence")
     with pytest.raises(StreamingQueryException) as raised:
         run(changes, tmp_path / "out", tmp_path / "state")
-    assert told in str(reason(raised.value))
+    assert message in str(reason(raised.value))
 
 
 def test_what_does_not_fit(spark: SparkSession) -> None:
     envelopes = spark.createDataFrame([("{}",)], "value STRING")
-    for ddl, table, options, told in (
+    for ddl, table, options, message in (
         (DDL, "p", {}, "the schema has no table p"),
         ("CREATE TABLE o (id BIGINT)", "o", {}, "table o has no primary key"),
         (DDL, "o", {}, "no column offset to order them by"),
@@ -125,7 +125,7 @@ def test_what_does_not_fit(spark: SparkSession) -> None:
         (DDL, "o", {"sequence": "source.lsn", "timestamps": "s"}, "timestamps is 's'; give 'ms' or 'us'"),
         ("CREATE TABLE o (id DECIMAL(9,0) PRIMARY KEY)", "o", {"sequence": "ts"}, "id is decimal(9,0), whose digits"),
     ):
-        with pytest.raises(PlanError, match=told.replace("(", r"\(").replace(")", r"\)")):
+        with pytest.raises(PlanError, match=message.replace("(", r"\(").replace(")", r"\)")):
             debezium(envelopes, ddl, table, **options)
     with pytest.raises(PlanError, match="no column value"):
         debezium(spark.range(1), DDL, "o", sequence="ts_ms")

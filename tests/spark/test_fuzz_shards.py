@@ -7,7 +7,9 @@ from collections.abc import Iterator
 
 import pytest
 
+from benchmarks.local_job import LocalJob
 from freshet.errors import ChangeError, UnsupportedError
+from freshet.spark.cuts import Layout
 from freshet.spark.maintain import compile_job
 from tests.fuzz.choices import Choices
 from tests.fuzz.dialect import for_duckdb
@@ -15,21 +17,21 @@ from tests.fuzz.grammar import BARE, Grammar
 from tests.fuzz.question import NoOracleError, NoValueError, expected
 from tests.fuzz.tables import random_tables, random_transaction
 from tests.oracle import same_bag
-from tests.spark.local_job import LocalJob
 from tests.spark.streams import Sum
 
 pytestmark = pytest.mark.long
 SHARDS, CASES = (1, 2, 4), 40
 
 
-def outcomes(seeds: range, shards: int) -> Iterator[str]:
+def outcomes(seeds: range, shards: int, layout: Layout = Layout.CHEAPEST) -> Iterator[str]:
     """How each seed's case went: agreed, or why there was nothing to compare."""
     for seed in seeds:
         choices = Choices(seed=seed)
         tables = random_tables(choices)
         sql = Grammar(choices, tables).statement().replace(BARE, "")
         try:
-            job = LocalJob(compile_job(sql, "; ".join(t.ddl for t in tables), shards, None))
+            sizes = {t.name: 100.0 for t in tables}
+            job = LocalJob(compile_job(sql, "; ".join(t.ddl for t in tables), shards, sizes, layout=layout))
         except UnsupportedError as e:
             yield e.reason
             continue
@@ -57,4 +59,9 @@ def outcomes(seeds: range, shards: int) -> Iterator[str]:
 @pytest.mark.parametrize("shards", SHARDS)
 def test_random_queries_on_shards(shards: int) -> None:
     results = list(outcomes(range(shards * 1_000, shards * 1_000 + CASES), shards))
+    assert results.count("agreed") > 0.7 * CASES, results
+
+
+def test_random_queries_cut_into_levels() -> None:
+    results = list(outcomes(range(7_000, 7_000 + CASES), 3, Layout.LEVELS))
     assert results.count("agreed") > 0.7 * CASES, results

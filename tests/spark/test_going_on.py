@@ -91,7 +91,7 @@ def test_stopped_and_going_on(spark: SparkSession, tmp_path: Path) -> None:
             {"sql": VIEWS["grouped"].replace("COUNT", "SUM").replace("*", "id")},
             "view view: its query was\n    SELECT a",
         ),
-        ({"sql": {"other": VIEWS["grouped"]}}, "view other: new"),
+        ({"sql": {"other": VIEWS["grouped"]}}, "view other: added"),
         ({"shards": 3}, "shards: 2 then, 3 now"),
         ({"ddl": DDL.replace("a INT NOT NULL", "a BIGINT")}, "table k: column a was INT NOT NULL, is BIGINT"),
         ({"folder": tmp_path / "elsewhere"}, "table k: source was parquet file:"),

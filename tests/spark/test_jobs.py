@@ -193,5 +193,5 @@ def test_an_edited_plan_with_shares(spark: SparkSession, tmp_path: Path) -> None
 def test_a_checkpoint_of_another_stream_is_refused(spark: SparkSession, tmp_path: Path) -> None:
     (tmp_path / "checkpoint" / "offsets").mkdir(parents=True)
     (tmp_path / "in").mkdir()
-    with pytest.raises(StateError, match="is the checkpoint of a stream that is no job file's"):
+    with pytest.raises(StateError, match="is the checkpoint of a stream that is not a job"):
         run(spark, read(SOURCES % ("csv", ""), tmp_path), tmp_path)

@@ -64,13 +64,13 @@ def test_a_long_stream(tmp_path: Path, form: str) -> None:
     sql = "SELECT s, COUNT(*) AS n, SUM(v) AS total FROM t GROUP BY s"
     job = compile_job(sql, DDL, 1, None)
     text, store = job.to_text(), Store()
-    beside, together = form != "state store", form == "files, one value"
+    in_folder, together = form != "state store", form == "files, one value"
     (stream,) = job.streams
-    place = ShardFolder(str(tmp_path), 0, 0) if beside else None
+    place = ShardFolder(str(tmp_path), 0, 0) if in_folder else None
     total, rewritten = Sum(), 0
     for number in range(BATCHES):
         # Without an arena: every batch makes the shard again from its log.
-        level = Level(text, 0, None, str(tmp_path) if beside else None, 1, together=together)
+        level = Level(text, 0, None, str(tmp_path) if in_folder else None, 1, together=together)
         level.init(cast(StatefulProcessorHandle, store))
         rows = [
             Row(key=r["key"], level=r["level"], stream=r["stream"], payload=r["payload"])
@@ -78,7 +78,7 @@ def test_a_long_stream(tmp_path: Path, form: str) -> None:
             for r in made.to_pylist()
         ]
         before = len(entries(store))
-        told = list(level.handleInputRows((shard_keys(1)[0],), iter(rows), None))
+        emitted = list(level.handleInputRows((shard_keys(1)[0],), iter(rows), None))
         rewritten += len(entries(store)) <= before
         live = min((number + 1) * STEP, LIVE)
         shard = Shard(job, 0, 0, Arena())
@@ -93,13 +93,13 @@ def test_a_long_stream(tmp_path: Path, form: str) -> None:
         )
         assert sum(map(len, blocks)) <= 3 * compact, number
         assert held <= 4 * compact, number  # with the entries of the previous version, directly after a rewrite
-        for row in told:
+        for row in emitted:
             if row.stream == OBSERVED:
                 continue
             delta = from_block(row.payload, [f.type for f in job.views[0].fields])
             total.add(pa.table([*map(to_arrow, delta.columns), pa.array(delta.weights)], ["s", "n", "total", "w"]))
     assert 3 < rewritten < BATCHES - 3  # compacted repeatedly, but not at every batch
-    assert bool(files(tmp_path)) == beside
+    assert bool(files(tmp_path)) == in_folder
     there = range(BATCHES * STEP - LIVE, BATCHES * STEP)
     groups = [[i for i in there if i % 100 == s] for s in range(100)]
     assert total.weights == {(f"note {s}", len(g), sum(g)): 1 for s, g in enumerate(groups)}

@@ -145,7 +145,7 @@ def test_a_small_batch_does_not_rewrite_a_large_answer(spark: SparkSession, tmp_
 
 
 @pytest.mark.parametrize("taken", [1, 600])  # looked up by pages, and by joining
-def test_taking_away_what_is_not_there_is_refused(spark: SparkSession, tmp_path: Path, taken: int) -> None:
+def test_removing_a_missing_row_is_refused(spark: SparkSession, tmp_path: Path, taken: int) -> None:
     schema = "a BIGINT, s STRING, _weight BIGINT"
     copy = folder_copy(spark, str(tmp_path), schema)
     copy.apply(spark.range(1_000).selectExpr("id AS a", "'x' AS s", "2L AS _weight"), 0, "q")

@@ -225,7 +225,7 @@ def test_of_two_writers_one_fails(spark: SparkSession, database: Database, monke
     assert held_rows(database) == Counter({(1, "a", None): 1})
 
 
-def test_types_are_told_apart_exactly(spark: SparkSession, database: Database) -> None:
+def test_types_are_distinguished_exactly(spark: SparkSession, database: Database) -> None:
     """Rows that differ in a microsecond, in the last digit of a double, in the position of NULL, in trailing blanks."""
     schema = "t TIMESTAMP, x DOUBLE, a STRING, b STRING, y BINARY, _weight BIGINT"
     at = "TIMESTAMP '2024-10-27 00:30:00.000001 UTC'"

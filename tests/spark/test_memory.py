@@ -67,7 +67,7 @@ def test_open_shards(tmp_path: Path) -> None:
     assert list(cache._open) == [tmp_path / str(i) for i in range(2 * cache._MOST_OPEN, 3 * cache._MOST_OPEN)]
 
 
-def test_folders_that_are_gone(tmp_path: Path) -> None:
+def test_deleted_folders(tmp_path: Path) -> None:
     fill(tmp_path / "gone", 100)
     fill(tmp_path / "other", 100)
     gone, ahead = (cache._open[tmp_path / name][0] for name in ("gone", "other"))

@@ -26,8 +26,8 @@ def test_observed(spark: SparkSession, tmp_path: Path) -> None:
     assert "encode table t(" in planned and "decode plain n(" in planned
     query = run(changes, tmp_path / "out", tmp_path / "state")
     progress = [p for p in query.recentProgress if p.numInputRows]
-    for number, (step, told) in enumerate(zip(steps, progress, strict=True)):
-        shards = metrics(told)
+    for number, (step, progress_of_step) in enumerate(zip(steps, progress, strict=True)):
+        shards = metrics(progress_of_step)
         assert {s["version"] for s in shards} == {number + 1}
         assert sum(s["rows"] for s in shards if s["level"] == 0) >= step["t"].num_rows
         for view in VIEWS:

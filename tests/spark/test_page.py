@@ -25,12 +25,12 @@ def bag(table: pa.Table) -> Counter[tuple[Any, ...]]:
 
 def test_views_on_spark_are_mirrored(spark: SparkSession) -> None:
     scenario = make_scenario("market", 0.0003)
-    told: Counter[tuple[Any, ...]] = Counter()
+    copied: Counter[tuple[Any, ...]] = Counter()
 
     def changed(version: int, deltas: Any) -> None:
         for row in deltas["sums"].to_pylist() if "sums" in deltas else ():
             weight = row.pop("_weight")
-            told[tuple(row.values())] += weight
+            copied[tuple(row.values())] += weight
 
     db = freshet.connect()
     db.execute(scenario.ddl)
@@ -48,7 +48,8 @@ def test_views_on_spark_are_mirrored(spark: SparkSession) -> None:
             db.apply(transaction)
         wait_until(lambda: all(bag(engine.look(n).table) == bag(v.to_arrow()) for n, v in here.items()), 240)
         assert here["sums"].count() > 4 and here["meeting"].count() > 4
-        wait_until(lambda: +told == bag(here["sums"].to_arrow()) and not -told)  # reported after the answer has changed
+        # reported after the answer has changed
+        wait_until(lambda: +copied == bag(here["sums"].to_arrow()) and not -copied)
         wait_until(lambda: engine.progress(engine.query) > 0, 60)  # Spark reports a batch after its end
         health = engine.health()
         assert health["stages"]["all together"] > 0 and health["changes"] > 0

@@ -84,7 +84,7 @@ def a_link(path: Path) -> None:
     ("plant", "message"),
     [(of_another, "belongs to user 12345"), (a_link, "is a link"), (Path.touch, "is a file")],
 )
-def test_what_others_planted_is_refused(temporary: Path, plant: Callable[[Path], None], message: str) -> None:
+def test_files_planted_by_others_are_refused(temporary: Path, plant: Callable[[Path], None], message: str) -> None:
     plant(default_arenas())
     for use in (lambda: check_arenas(""), started):
         with pytest.raises(StateError, match=f"{message}.*give maintain\\(\\) another folder as arena="):
@@ -140,7 +140,7 @@ def test_an_arena_that_vanishes_in_the_middle(
     assert total.weights == {(f"text {i}", len(range(i, 5010, 7))): 1 for i in range(7)}
 
 
-def test_what_queries_left_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_leftovers_of_queries_are_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     root, checkpoint = tmp_path / "arena", tmp_path / "checkpoint"
 
     def left(name: str, **changed: object) -> Path:

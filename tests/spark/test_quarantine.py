@@ -13,12 +13,12 @@ import pytest
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
 
+from benchmarks.local_job import LocalJob
 from freshet.errors import ChangeError, PlanError
 from freshet.spark import maintain
 from freshet.spark.disputed import AGAIN
 from freshet.spark.maintain import compile_job
 from tests.spark.level_job import LevelJob
-from tests.spark.local_job import LocalJob
 from tests.spark.streams import Sum, batch, read_files, run, view_part, write_files
 
 DDL = "CREATE TABLE k (id BIGINT PRIMARY KEY, a INT NOT NULL); CREATE TABLE b (a INT, s STRING)"
@@ -266,7 +266,7 @@ def test_a_table_read_in_several_ways(tmp_path: Path, shards: int, seed: int) ->
     assert started_again
 
 
-def test_what_cannot_be_noted() -> None:
+def test_changes_that_cannot_be_quarantined() -> None:
     views = {"by_a": "SELECT a, COUNT(*) AS n FROM b GROUP BY a", "by_s": "SELECT s, COUNT(*) AS n FROM b GROUP BY s"}
     job = compile_job(views, DDL, 2, None)
     running = LevelJob(job)

@@ -16,11 +16,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 
+from benchmarks.local_job import LocalJob
 from freshet.errors import ChangeError, PlanError
 from freshet.spark import cache, level, log, maintain, snapshot
 from freshet.spark.maintain import compile_job
 from tests.spark.level_job import LevelJob
-from tests.spark.local_job import LocalJob
 from tests.spark.streams import Sum, batch, read_files, run, view_part, write_files
 
 DDL = "CREATE TABLE t (id BIGINT PRIMARY KEY, s STRING, v INT)"
@@ -239,7 +239,7 @@ def test_late_changes() -> None:
     assert running.apply(feed([(1, "a", 1, "upsert", 30)]))["view"].num_rows == 0  # only its sequence changed
 
 
-def test_keys_that_are_gone_are_remembered_for_ever() -> None:
+def test_deleted_keys_are_remembered_forever() -> None:
     """However many changes come before and after, a row that arrives after its removal is not inserted."""
     running, total = LocalJob(compile_job(VIEWS["every"], DDL, 1, None, ["t"]), 10_000), Sum()
     for first in range(0, 60_000, 20_000):
@@ -251,7 +251,7 @@ def test_keys_that_are_gone_are_remembered_for_ever() -> None:
     assert total.weights == {(7, "back", 1): 1}
 
 
-def test_weights_and_sequences_that_cannot_be() -> None:
+def test_impossible_weights_and_sequences_are_refused() -> None:
     running = LocalJob(compile_job(VIEWS["every"], DDL, 1, None, ["t"]))
 
     def rows(weight: int, sequence: pa.Array) -> dict[str, pa.Table]:
@@ -322,7 +322,7 @@ def test_whole_rows_without_a_sequence(data: st.DataObject, shards: int, how: st
     assert running.quarantined == []
 
 
-def test_deletes_by_key_that_cannot_be() -> None:
+def test_invalid_deletes_by_key_are_refused() -> None:
     ddl = "CREATE TABLE t (id BIGINT PRIMARY KEY, s STRING NOT NULL, v INT)"
     rows: list[Change] = [(1, "a", 1, "insert", 0), (2, "b", None, "insert", 0)]
     wrong: list[tuple[Change, str]] = [

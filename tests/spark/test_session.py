@@ -52,7 +52,7 @@ def test_a_daemon_of_ours_only_where_it_finds_freshet() -> None:
     assert "spark.python.daemon.module" not in chosen_settings("spark://host:7077", 1, {})
 
 
-def test_the_session_there_is_is_given_again(spark: SparkSession) -> None:
+def test_the_existing_session_is_returned(spark: SparkSession) -> None:
     again = session("local[2]", shards=2)
     assert again.sparkContext is spark.sparkContext
     assert again.conf.get("spark.sql.shuffle.partitions") == "2"

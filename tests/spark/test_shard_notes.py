@@ -10,13 +10,13 @@ import pyarrow as pa
 import pytest
 
 import freshet
+from benchmarks.local_job import LocalJob
 from freshet.demo import make_scenario
 from freshet.plans.explain import as_dict
 from freshet.spark import profile
 from freshet.spark.explain import dataflow
 from freshet.spark.maintain import compile_job
 from freshet.web.shard_notes import LARGE, ShardNotes
-from tests.spark.local_job import LocalJob
 
 VIEWS = ("Q3", "Q4", "Q5", "Q13", "Q17", "Q18", "Q21")
 

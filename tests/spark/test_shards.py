@@ -5,11 +5,11 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
+from benchmarks.local_job import LocalJob
 from freshet.errors import ChangeError
 from freshet.spark.maintain import compile_job
 from tests.oracle import duckdb_answer, same_bag
 from tests.spark.cases import DDL, VIEWS, Present, arrow, transactions
-from tests.spark.local_job import LocalJob
 from tests.spark.streams import Sum
 
 pytestmark = pytest.mark.long

@@ -14,11 +14,12 @@ from pyspark.sql import SparkSession
 import freshet
 from benchmarks import tpch as schema
 from benchmarks.agreement import ties_broken
+from benchmarks.local_job import LocalJob
 from freshet.spark import maintain
+from freshet.spark.cuts import Layout
 from freshet.spark.maintain import compile_job
 from tests.engine.test_tpch import EASED, eased, first_load, folded, stock, transaction
 from tests.oracle import duckdb_answer, same_bag
-from tests.spark.local_job import LocalJob
 from tests.spark.streams import Sum, batch, read_files, run, view_part, write_files
 from tests.twin import TwinTable
 
@@ -52,11 +53,14 @@ def compare(sums: dict[str, Sum], schemas: dict[str, pa.Schema], tables: list[Tw
     assert answered >= 15, "empty answers show nothing"
 
 
-@pytest.mark.parametrize("shards", [1, 4])
-def test_queries_on_shards(shards: int, tiny_tpch: dict[str, pa.Table]) -> None:
-    """The same job without Spark, in this process."""
+@pytest.mark.parametrize(("shards", "layout"), [(1, Layout.CHEAPEST), (4, Layout.HYPERCUBE), (4, Layout.LEVELS)])
+def test_queries_on_shards(shards: int, layout: Layout, tiny_tpch: dict[str, pa.Table]) -> None:
+    """The same job without Spark, in this process; once with all joins cut wherever they may be."""
     tables, sums, schemas = stock(EVERY, folded(tiny_tpch)), {name: Sum() for name in QUERIES}, {}
-    running = LocalJob(compile_job(QUERIES, DDL, shards, None), chunk=1_000)
+    sizes = {table.name: float(tiny_tpch[table.name].num_rows) for table in tables}
+    job = compile_job(QUERIES, DDL, shards, sizes, layout=layout)
+    assert any(o.trunk for o in job.operators) == (layout is Layout.LEVELS)
+    running = LocalJob(job, chunk=1_000)
     for number, changes in enumerate(batches(tables, shards)):
         for name, delta in running.apply(changes).items():
             sums[name].add(delta)

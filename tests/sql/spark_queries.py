@@ -10,11 +10,23 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from tests.sql.asked import calls, converted, decimals, derived, intervals, patterns, rows, unreached, windows
+from tests.sql.asked import (
+    calls,
+    converted,
+    decimals,
+    derived,
+    intervals,
+    patterns,
+    recursive,
+    rows,
+    unreached,
+    windows,
+)
 
 QUERIES = {"windows": windows.QUERIES, "rows": rows.QUERIES, "unreached": unreached.QUERIES,
            "intervals": intervals.QUERIES, "patterns": patterns.QUERIES, "decimals": decimals.QUERIES,
-           "derived": derived.QUERIES, "calls": calls.QUERIES, "converted": converted.QUERIES}  # fmt: skip
+           "derived": derived.QUERIES, "calls": calls.QUERIES, "converted": converted.QUERIES,
+           "recursive": recursive.QUERIES}  # fmt: skip
 #: Table → its columns, and its rows as VALUES has them.
 TABLES = {
     "t": (
@@ -73,9 +85,9 @@ def main() -> None:
 
 def write(answer: Any, define: Any) -> None:
     path = Path(__file__).with_name("queries_spark.json")
-    told: dict[str, dict[str, object]] = {}
+    recorded: dict[str, dict[str, object]] = {}
     if "--again" not in sys.argv and path.exists():
-        told = {r["sql"]: r for part in json.loads(path.read_text()).values() for r in part}
+        recorded = {r["sql"]: r for part in json.loads(path.read_text()).values() for r in part}
     for name, (columns, values) in TABLES.items():
         names = [c.split()[0] for c in columns.split(", ")]
         kinds = ", ".join(
@@ -84,7 +96,7 @@ def write(answer: Any, define: Any) -> None:
         define(f"CREATE OR REPLACE TEMP VIEW {name} AS SELECT {kinds} FROM VALUES {values} AS r({', '.join(names)})")
     parts = []
     for area, queries in QUERIES.items():
-        records = [told.get(q) or answer(q) for q in dict.fromkeys(queries)]
+        records = [recorded.get(q) or answer(q) for q in dict.fromkeys(queries)]
         lines = ",\n".join(json.dumps(r, ensure_ascii=False) for r in records)
         parts.append(f"{json.dumps(area)}: [\n{lines}\n]")
     path.write_text("{\n" + ",\n".join(parts) + "\n}\n")

@@ -12,7 +12,7 @@ from freshet.sql.parse import bind_query
 from tests.sql.described import bind_select, described
 
 PAIRS = {
-    "GROUP BY ALL is by what is no aggregate": (
+    "GROUP BY ALL groups by the outputs that are not aggregates": (
         "SELECT s, SUM(x) AS n, k + 1 AS m FROM a GROUP BY ALL",
         "a | group a.s, a.k + 1, sum(x) | select #0, #2, #1",
     ),

@@ -66,7 +66,7 @@ def test_messages(sql: str) -> None:
     assert len(str(raised.value)) < 700
 
 
-def test_what_reads_alike_is_read() -> None:
+def test_unusual_spellings_are_accepted() -> None:
     db = freshet.connect()
     db.execute("CREATE TABLE t (a INT, b INT); INSERT INTO t VALUES (1, 2)")
     for sql in (
@@ -90,6 +90,6 @@ def test_a_subquery_is_quoted_as_it_was_written() -> None:
 
 
 def test_words_changed_at_random() -> None:
-    told, failed = run(range(400))
+    counts, failed = run(range(400))
     assert not failed, "\n".join(failed)
-    assert told["read"] > 20
+    assert counts["read"] > 20

@@ -238,10 +238,13 @@ def test_between_and_in_are_three_valued() -> None:
     db.apply({"r": [{"x": x, "low": low, "high": high} for x, low, high in table]})
     for test, meaning in (("x BETWEEN {} AND {}", between), ("x IN ({}, {})", among)):
         for low, high in [("low", "high"), *itertools.product(("NULL", "2"), ("high", "NULL", "1"))]:
-            told = {"low": None, "high": None, "NULL": None, "1": 1, "2": 2}
+            value = {"low": None, "high": None, "NULL": None, "1": 1, "2": 2}
             condition = test.format(low, high)
             expected = [
-                (*row, meaning(row[0], row[1] if low == "low" else told[low], row[2] if high == "high" else told[high]))
+                (
+                    *row,
+                    meaning(row[0], row[1] if low == "low" else value[low], row[2] if high == "high" else value[high]),
+                )
                 for row in table
             ]
             negated = condition.replace("x ", "x NOT ", 1)

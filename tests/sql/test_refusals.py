@@ -90,7 +90,6 @@ REFUSED = {
     "SELECT k FROM a WHERE x = (SELECT max(a.x) FROM b)": (28, "an aggregate of the enclosing query"),
     "SELECT 1 FROM a FULL JOIN LATERAL (SELECT 1) t ON TRUE": (27, "FULL JOIN LATERAL"),
     "SELECT 1 FROM a LATERAL VIEW stack(2, s, s) t AS q": (30, "LATERAL VIEW of STACK(2, s, s)"),
-    "WITH RECURSIVE w AS (SELECT 1) SELECT * FROM w": (16, "WITH RECURSIVE"),
     "SELECT k FROM a TABLESAMPLE (10 PERCENT)": (15, "TABLESAMPLE"),
     "SELECT k FROM db.a": (15, "the qualified name db.a is not supported; write a"),
     "SELECT rand() FROM a": (8, "RAND() in a maintained query"),

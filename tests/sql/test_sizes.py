@@ -114,7 +114,7 @@ GARBAGE = {
 
 
 @pytest.mark.parametrize("sql", [*DEEP.values(), *GARBAGE.values()], ids=[*DEEP, *GARBAGE])
-def test_refused_in_few_words(sql: str) -> None:
+def test_refusals_are_short(sql: str) -> None:
     with pytest.raises(freshet.SqlError) as raised:
         database().execute(sql)
     assert raised.value.line is not None

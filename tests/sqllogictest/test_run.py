@@ -42,10 +42,10 @@ def test_records() -> None:
         ("UPDATE t1 SET b = 30", "UPDATE t1 SET b = 31", "61, expected 60"),
     ],
 )
-def test_what_is_wrong_fails(right: str, wrong: str, message: str) -> None:
+def test_wrong_expectations_fail(right: str, wrong: str, message: str) -> None:
     assert right in text()
-    told = run_text(text().replace(right, wrong), "select.test").failed
-    assert any(message in failure for failure in told), told
+    failures = run_text(text().replace(right, wrong), "select.test").failed
+    assert any(message in failure for failure in failures), failures
 
 
 def test_a_view_without_an_answer_does_not_stop_the_others() -> None:
@@ -57,7 +57,7 @@ def test_a_view_without_an_answer_does_not_stop_the_others() -> None:
     assert (report.passed, report.unsupported.total(), report.failed) == (3, 1, [])
 
 
-def test_the_files_beside_it_pass() -> None:
+def test_the_shipped_files_pass() -> None:
     for path in sorted(FILE.parent.glob("*.test")):
         report = run_text(path.read_text(), path.name)
         assert report.failed == [] and report.passed > 15

@@ -1,4 +1,4 @@
-"""Slots in order of time, beside a plain dict."""
+"""Slots in order of time, compared with a plain dict."""
 
 from __future__ import annotations
 

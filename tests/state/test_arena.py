@@ -28,7 +28,7 @@ def linked(file: Path) -> None:
 @pytest.mark.parametrize(
     "damage", [Path.unlink, lambda f: os.truncate(f, 0), lambda f: os.truncate(f, 512), replaced, linked]
 )
-def test_a_file_that_is_not_as_it_was(tmp_path: Path, damage: Callable[[Path], None]) -> None:
+def test_a_changed_file(tmp_path: Path, damage: Callable[[Path], None]) -> None:
     array = Arena(tmp_path / "arena").array("a", np.int64)
     array.grow(1000)
     array.data[:] = 7

@@ -102,7 +102,7 @@ def test_many_additions_normalize_before_a_lane_overflows() -> None:
     np.testing.assert_array_equal(sums.sums(np.arange(2, dtype=np.int32)), [4.501, -4.499])
 
 
-def test_cleared_groups_start_anew_and_room_grows() -> None:
+def test_cleared_groups_start_empty_and_room_grows() -> None:
     sums = ExactSum(Arena().scope("s"))
     sums.reserve(1)
     add(sums, [(0, math.inf, 1), (0, 3.0, 1)])

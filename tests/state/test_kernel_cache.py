@@ -144,7 +144,7 @@ def test_a_folder_that_cannot_be_written(tmp_path: Path) -> None:
     out, err = ended(start(place(tmp_path / "one"), tmp_path / "file" / "cache"))
     assert out == "1 16 1"
     assert err.startswith(
-        f"freshet: kernels cannot be kept in {tmp_path / 'file' / 'cache'} (Not a directory), so each"
+        f"freshet: kernels cannot be cached in {tmp_path / 'file' / 'cache'} (Not a directory), so each"
     )
     assert err.endswith("set FRESHET_CACHE to a folder that can be written") and "\n" not in err
 
@@ -158,9 +158,7 @@ def test_a_torn_file_is_compiled_again_when_it_is_called(tmp_path: Path) -> None
     assert ended(start(one, cache)) == ("0 16 1", "")
 
 
-def test_a_claim_that_is_never_given_up_is_not_waited_for_for_ever(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_waiting_for_a_claim_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A process that was stopped while it compiled."""
     code = f"""
         import sys, time
@@ -216,7 +214,7 @@ def test_kernels_that_came_with_the_installation_are_used(tmp_path: Path, monkey
 
 
 @pytest.mark.parametrize("terminal", [True, False])
-def test_what_is_said(terminal: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_progress_messages_of_compilation(terminal: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """On a terminal one line that follows the work and is gone when it is done; elsewhere one line when it begins."""
     screen = io.StringIO()
     monkeypatch.setattr(screen, "isatty", lambda: terminal, raising=False)

@@ -101,7 +101,7 @@ def test_many_values_in_order_stay_shallow_and_are_reused() -> None:
     assert tree.nodes.capacity <= 65536 and tree.live == n + 1
 
 
-def test_removed_before_added_settles_and_a_lasting_debt_is_an_error() -> None:
+def test_a_temporarily_negative_count_is_fine_and_a_lasting_one_is_an_error() -> None:
     tree = Ordered(Arena().scope("tree"), ordered.INTEGER)
     tree.reserve(1)
     group = np.zeros(1, np.int32)

@@ -34,8 +34,8 @@ def check_law(table: Growable, entries: int) -> None:
             home = home + 1 if home + 1 < len(data) else HEAD
 
 
-@pytest.mark.parametrize("slack", [0, 30])
-def test_rows_that_come_and_go(monkeypatch: pytest.MonkeyPatch, slack: int) -> None:
+@pytest.mark.parametrize("slack", [1, 30])  # one place is always empty, where searches end
+def test_inserted_and_deleted_rows(monkeypatch: pytest.MonkeyPatch, slack: int) -> None:
     monkeypatch.setattr(places, "SLACK", slack)
     for seed in range(20):
         chance, held = random.Random(seed), dict[int, int]()
@@ -57,8 +57,8 @@ def test_rows_that_come_and_go(monkeypatch: pytest.MonkeyPatch, slack: int) -> N
         assert at.tolist() == [held.get(k, -1) for k in keys]
 
 
-def test_texts_that_come_and_go(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(places, "SLACK", 0)
+def test_added_and_removed_texts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(places, "SLACK", 1)
     chance = random.Random(3)
     for _ in range(10):
         pool, ids = StringPool(Arena().scope("p")), dict[str, int]()

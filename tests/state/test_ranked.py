@@ -101,14 +101,14 @@ def test_windows_agree_with_sorted_lists(kind: int, batches: list[Any], low: int
             high,
             keys,
         )
-        told: Counter[tuple[int, ...]] = Counter()
+        emitted: Counter[tuple[int, ...]] = Counter()
         for lane, count in zip(out.tolist(), counts.tolist(), strict=True):
-            told[tuple(lane)] += count
+            emitted[tuple(lane)] += count
         expected: Counter[tuple[int, ...]] = Counter()
         for group in (0, 1):
             expected.update(tuple(packed(row)) for row in after[group])
             expected.subtract(tuple(packed(row)) for row in before[group])
-        assert {k: v for k, v in told.items() if v} == {k: v for k, v in expected.items() if v}
+        assert {k: v for k, v in emitted.items() if v} == {k: v for k, v in expected.items() if v}
         for room in (1, 3, 100):
             read: list[list[tuple[int, ...]]] = [[], []]
             for rows, copies, owners in kept.windows(np.array([0, 1], np.int32), room, low, high, keys):
@@ -119,7 +119,7 @@ def test_windows_agree_with_sorted_lists(kind: int, batches: list[Any], low: int
     assert kept.live == sum(len(+rows) for rows in held)
 
 
-def test_a_long_window_tells_no_more_than_what_changes() -> None:
+def test_a_long_window_emits_only_what_changes() -> None:
     arena = Arena()
     pool = StringPool(arena.scope("text"))
     order = np.array([[0, ordered.INTEGER, 1, 1, 0, -1]], np.int64)

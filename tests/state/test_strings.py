@@ -86,7 +86,7 @@ def test_attaches_to_a_directory(tmp_path: Path, again: int) -> None:
         assert (pool.intern(pa.array(texts)) == ids).all() and pool.live == 777
 
 
-def test_sweeps_in_vain_are_waited_longer_for_and_those_that_free_are_not() -> None:
+def test_sweeps_that_free_nothing_become_rarer() -> None:
     pool = StringPool(Arena().scope("text"))
     ids = pool.intern(pa.array([f"text {i}" for i in range(10_000)]))
     pool.held(10_000)

@@ -40,7 +40,7 @@ def test_churn_keeps_its_size() -> None:
     assert len(tuples.table.data) <= 4096
 
 
-def test_key_lanes_only_tell_rows_apart() -> None:
+def test_only_key_lanes_identify_rows() -> None:
     tuples = Tuples(Arena().scope("t"), 3, key_lanes=1)
     slots = tuples.add(np.array([[7, 1, 2], [7, 3, 4]], np.int64))
     assert slots.tolist() == [0, 0]

@@ -51,7 +51,7 @@ class Writer:
                 del held[key]
             held.update(fresh)
         world.did("transactions")
-        world.told.put(tx)
+        world.published.put(tx)
 
     def _owners(self, random: Random) -> dict[str, list[dict[str, object]]]:
         """Upserts of owners, which all writers share, and events, which are only added and removed together."""
@@ -96,7 +96,7 @@ class Writer:
 def read_deltas(world: World, random: Random) -> None:
     """Immediately, at the same time as another thread, or later."""
     try:
-        tx = world.told.get(timeout=0.05)
+        tx = world.published.get(timeout=0.05)
     except queue.Empty:
         return
     if random.random() < 0.3:
@@ -126,7 +126,7 @@ class LateReader:
 
     def __call__(self, world: World, random: Random) -> None:
         try:
-            self.held.append(world.told.get(timeout=0.05))
+            self.held.append(world.published.get(timeout=0.05))
         except queue.Empty:
             return
         if len(self.held) > 20:
@@ -317,7 +317,7 @@ class Definer:
             table = random.choice(sorted(self.tables))
             self.tables[table] += 10
             tx = db.apply({table: [{"k": i, "s": f"{table} {i}"} for i in range(10)]})
-            world.told.put(tx)
+            world.published.put(tx)
         elif step < 0.75 and len(self.views) < 6:
             below = random.choice(["item", "plain", "joined"])
             sql = f"SELECT id, n, body FROM {below} WHERE n < {random.randint(2, 9)}"

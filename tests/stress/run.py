@@ -60,13 +60,13 @@ def _stress(world: World, seconds: float, seed: int) -> World:
     world.stop.set()
     deadline = time.monotonic() + 120
     while any(t.is_alive() for t in threads):
-        while not world.told.empty():  # a writer may wait for room
-            late.held.append(world.told.get())
+        while not world.published.empty():  # a writer may wait for room
+            late.held.append(world.published.get())
         if time.monotonic() > deadline:
             raise AssertionError(f"threads hang: {[i for i, t in enumerate(threads) if t.is_alive()]}")
         time.sleep(0.01)
-    while not world.told.empty():
-        late.held.append(world.told.get())
+    while not world.published.empty():
+        late.held.append(world.published.get())
     if world.failures:
         raise AssertionError(f"{len(world.failures)} failures with seed {seed}; the first:\n{world.failures[0]}")
     _end(world, late, Random(seed))

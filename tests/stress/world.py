@@ -18,7 +18,7 @@ import pyarrow as pa
 import pytest
 
 import freshet
-from freshet.database import aside
+from freshet.database import state_copy
 from freshet.database.views import Views
 from freshet.state import arena
 from freshet.state.arena import Growable
@@ -103,12 +103,12 @@ class Restless:
                 for array in views._state.core.arena:
                     move(array)
 
-        begin = aside._Patience.__init__
+        begin = state_copy._Patience.__init__
 
-        def begin_some(patience: aside._Patience, seconds: float) -> None:
+        def begin_some(patience: state_copy._Patience, seconds: float) -> None:
             begin(patience, seconds if self._random.random() < 0.5 else -1.0)
 
-        self._patch.setattr(aside._Patience, "__init__", begin_some)
+        self._patch.setattr(state_copy._Patience, "__init__", begin_some)
         self._patch.setattr(StringPool, "wants_sweep", lambda pool: self._random.random() < 0.3)
         self._patch.setattr(Views, "follow", follow_and_move)
         return self
@@ -137,7 +137,7 @@ class World:
             self.db.create_view(name, sql)
         self.db.execute("CREATE INDEX ON plain (owner)")
         self.stop = threading.Event()
-        self.told: queue.Queue[freshet.Transaction] = queue.Queue(64)  # on their way to those who read deltas
+        self.published: queue.Queue[freshet.Transaction] = queue.Queue(64)  # on their way to those who read deltas
         self.failures: list[str] = []
         self.done: Counter[str] = Counter()
         self._lock = threading.Lock()

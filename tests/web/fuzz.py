@@ -231,7 +231,7 @@ class Attack:
                         self._heard(page.recv(timeout=PATIENCE), looking)
         except (WebSocketException, OSError) as e:
             if isinstance(e, TimeoutError):
-                self.wrong.append("a page was told nothing")
+                self.wrong.append("a page received nothing")
 
     def _looking(self) -> dict[str, Any]:
         draw, view = self.draw, self.draw.choice(self.views())

@@ -79,7 +79,7 @@ def test_a_query_that_takes_too_long_is_refused_and_all_else_answers() -> None:
         assert ask(page, "/api/views", {"name": "bad", "text": "SELECT src FROM edge"})[0] == 200
 
 
-def test_what_is_being_made_can_be_cancelled() -> None:
+def test_creating_a_view_can_be_cancelled() -> None:
     with served(GRAPH, paused=True, budget=300) as page:
         page.hub.engine.apply(MANY)
         refused: list[Any] = []
@@ -283,7 +283,7 @@ def test_long_texts_are_cut(page: Server) -> None:
 
 
 @pytest.mark.parametrize("host", ["[", "]", "[::1", "a b", "", "127.0.0.1:x", "@", "127.0.0.1/..", "[::g]", "\xff"])
-def test_hosts_that_are_none(page: Server, host: str) -> None:
+def test_invalid_hosts_are_refused(page: Server, host: str) -> None:
     lines = f"GET /api/state HTTP/1.1\r\nHost: {host}\r\n\r\n".encode("latin-1")
     assert said_to(page, lines).split()[1] in (b"400", b"421")
     ours = f"Host: 127.0.0.1:{page.port}\r\nOrigin: {host}"
@@ -378,7 +378,7 @@ def test_connections_and_pages_are_limited(page: Server, monkeypatch: pytest.Mon
 
 
 @pytest.mark.parametrize("message", [b"\xff\xfe", "[" * 9_000, "x" * 60_000, b"", "7", '{"view": 7, "page": -1e99}'])
-def test_messages_that_are_none(page: Server, message: str | bytes) -> None:
+def test_invalid_messages_are_ignored(page: Server, message: str | bytes) -> None:
     with connect(f"ws://127.0.0.1:{page.port}/api/live", origin=_origin(page)) as socket:
         socket.send(message)
         socket.send(json.dumps({"view": "hubs"}))

@@ -164,7 +164,7 @@ def test_a_group_keeps_its_colour(open_page: Callable[..., Page]) -> None:
         assert all(colours()[group] == before[group] for group in before.keys() & colours().keys())
 
 
-def test_the_page_of_a_job_offers_what_it_can_do(open_page: Callable[..., Page]) -> None:
+def test_the_page_of_a_job_offers_only_what_it_supports(open_page: Callable[..., Page]) -> None:
     with served(TPCH, paused=True) as server:
         server.hub.fixed_views = True
         page = open_page(server)

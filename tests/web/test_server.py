@@ -62,7 +62,7 @@ def test_explain_without_running(page: Server) -> None:
     assert "n" not in page.hub.views
 
 
-def test_views_come_and_go(page: Server) -> None:
+def test_views_are_created_and_dropped(page: Server) -> None:
     assert ask(page, "/api/views", {"name": "mine", "text": "SELECT src FROM edge"}) == (200, {"name": "mine"})
     assert "mine" in ask(page, "/api/state")[1]["sizes"]
     status, refused = ask(page, "/api/views", {"name": "mine", "text": "SELECT src FROM edge"})
@@ -149,7 +149,7 @@ def test_names_of_views(page: Server, name: str) -> None:
 def test_the_number_of_views_is_limited(page: Server, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(board, "MOST_VIEWS", len(page.hub.views))
     status, refused = ask(page, "/api/views", {"name": "more", "text": "SELECT src FROM edge"})
-    assert status == 400 and "which is the most; close one first" in refused["error"]
+    assert status == 400 and "the maximum; close one first" in refused["error"]
 
 
 def test_other_pages_are_refused(page: Server) -> None:

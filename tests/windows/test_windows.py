@@ -241,7 +241,7 @@ def test_a_rank_may_name_the_frame_it_sees() -> None:
         assert sorted((r["x"], r["y"]) for r in rows) == [(0.5, 1), (0.5, 1), (0.75, 3), (1.0, 4)]
 
 
-def test_what_stands_in_for_a_missing_row_may_be_wider() -> None:
+def test_the_default_for_a_missing_row_may_be_wider() -> None:
     db = freshet.connect()
     db.execute("CREATE TABLE t (k INT); INSERT INTO t VALUES (1), (2)")
     view = db.create_view(

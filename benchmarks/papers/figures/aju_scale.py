@@ -18,7 +18,7 @@ PLANS = (("Q5", 5, True), ("Q5 without keys", 5, False), ("Q13", 13, True), ("Q1
 
 
 def run(size: Size) -> Iterator[Result]:
-    scales = size.scales((0.003, 0.01, 0.03, 0.1, 0.3), (0.003, 0.01, 0.03), (0.001, 0.003))
+    scales = size.scales((0.003, 0.01, 0.03, 0.1, 0.3), (0.003, 0.01, 0.03), (0.001, 0.003), (0.01, 0.1, 1))
     time = Result("aju-12-scale", "AJU 12: cost of a change as the scale factor grows",
                   Plot("scale factor", "µs a change", "query", log="x"))  # fmt: skip
     memory = Result("aju-14-memory", "AJU 14: state of Q5 as the scale factor grows",

@@ -25,27 +25,41 @@ def run(size: Size) -> Iterator[Result]:
                   Plot("query", "µs a change", "output", bars=True))  # fmt: skip
     latency = Result("crown-11-latency", "CROWN 11: from a single change to its delta",
                      Plot("query", "µs", "percentile", bars=True, log="y"))  # fmt: skip
-    graph, network = graph_moves(size), network_moves(size)
-    wanted = {name: (GRAPH_DDL, sql, graph) for name, sql in (graph_queries() | CYCLES).items()}
-    wanted |= {name: (SNB_DDL, sql, network) for name, sql in snb_queries().items()}
-    if size.name == "tiny":
-        wanted = {name: wanted[name] for name in ("three_hop", "star", "triangle", "snb_4")}
+    wanted = streams(size)
     for name, (ddl, sql, moves) in wanted.items():
         for output in ("deltas", "answers", "neither"):
             db, view = opened(ddl, name, sql)
             ask = _answers(view, len(moves)) if output == "answers" else None
             cost = stream_cost(db, view, moves.transactions(TRANSACTION), len(moves), size, output == "deltas", ask)
-            anew = recompute_seconds(sql, moves.held(len(moves) // 2), size) if output == "neither" else None
+            recomputed = recompute_seconds(sql, moves.held(len(moves) // 2), size) if output == "neither" else None
             time.rows.append(
-                {"query": name, "output": output, **cost.row(), "ms DuckDB anew": anew and round(1e3 * anew, 2)}
+                {
+                    "query": name,
+                    "output": output,
+                    **cost.row(),
+                    "ms DuckDB recomputed": recomputed and round(1e3 * recomputed, 2),
+                }
             )
         db, view = opened(ddl, name, sql)
         half = len(moves) // 2
         cost = stream_cost(db, view, moves.transactions(TRANSACTION, 0, half), half, size, deltas=False)
         single = stream_cost(db, view, islice(moves.transactions(1, cost.changes), SINGLE), SINGLE, size)
         for percentile, value in (("50 %", single.p50_us), ("99 %", single.p99_us)):
-            latency.rows.append({"query": name, "percentile": percentile, "µs": round(value, 1)})
+            steps = single.row()["steps a change"]
+            latency.rows.append({
+                "query": name, "percentile": percentile, "µs": round(value, 1), "steps a change": steps
+            })  # fmt: skip
     yield from (time, latency)
+
+
+def streams(size: Size) -> dict[str, tuple[str, str, Moves]]:
+    """The tables, text and stream of each query."""
+    graph, network = graph_moves(size), network_moves(size)
+    wanted = {name: (GRAPH_DDL, sql, graph) for name, sql in (graph_queries() | CYCLES).items()}
+    wanted |= {name: (SNB_DDL, sql, network) for name, sql in snb_queries().items()}
+    if size.name == "tiny":
+        wanted = {name: wanted[name] for name in ("three_hop", "star", "triangle", "snb_4")}
+    return wanted
 
 
 def opened(ddl: str, name: str, sql: str) -> tuple[Database, View]:
@@ -70,7 +84,7 @@ def _answers(view: View, total: int) -> Callable[[int], None]:
 
 def graph_moves(size: Size) -> Moves:
     """A window over a graph's edges; some of its vertices are marked from the start, for the comb."""
-    pairs = edges(size.pick(20_000, 6_000, 1_500))
+    pairs = edges(size.pick(20_000, 6_000, 1_500, 500_000))
     row, weight = sliding_window(len(pairs), len(pairs) // 5)
     marked = np.unique(pairs)
     tables = {

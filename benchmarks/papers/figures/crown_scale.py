@@ -29,7 +29,9 @@ def run(size: Size) -> Iterator[Result]:
     result = Result("crown-8-scale", "CROWN 8: cost of a change as data grows, first in, first out",
                     Plot("rows", "µs a change", "query", log="x"))  # fmt: skip
     people = size.scales((100, 300, 1_000, 3_000, 10_000), (100, 1_000, 10_000), (20, 60))
-    edges = size.scales((2_000, 6_000, 20_000, 60_000, 200_000), (2_000, 20_000, 200_000), (600, 1_200))
+    edges = size.scales(
+        (2_000, 6_000, 20_000, 60_000, 200_000), (2_000, 20_000, 200_000), (600, 1_200), (50_000, 500_000)
+    )
     wanted = {name: (SNB_DDL, sql, network, people) for name, sql in snb_queries().items()}
     wanted |= {name: (GRAPH_DDL, graph_queries()[name], graph, edges) for name in GRAPH}
     for name, (ddl, sql, make, scales) in wanted.items():

@@ -22,9 +22,9 @@ def run(size: Size) -> Iterator[Result]:
             sql = graph_queries(int(keep))[name]
             db, view = opened(GRAPH_DDL, name, sql)
             cost = stream_cost(db, view, moves.transactions(TRANSACTION), len(moves), size)
-            anew = recompute_seconds(sql, moves.held(len(moves) // 2), size)
+            recomputed = recompute_seconds(sql, moves.held(len(moves) // 2), size)
             result.rows.append({
                 "query": name, "share kept": 1 / keep, "seconds": round(cost.seconds, 4), **cost.row(),
-                "ms DuckDB anew": round(1e3 * anew, 2),
+                "ms DuckDB recomputed": round(1e3 * recomputed, 2),
             })  # fmt: skip
     yield result

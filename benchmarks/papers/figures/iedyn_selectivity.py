@@ -44,7 +44,7 @@ def run(size: Size) -> Iterator[Result]:
             moves = inserts(tables)
             db, view = opened(INEQUALITY_DDL, name, INEQUALITIES[name])
             cost = stream_cost(db, view, moves.transactions(1), len(moves), size)
-            anew = recompute_seconds(INEQUALITIES[name], tables, size)
+            recomputed = recompute_seconds(INEQUALITIES[name], tables, size)
             result.rows.append({"query": name, "share joined": share, **cost.row(),
-                                "ms DuckDB anew": round(1e3 * anew, 2)})  # fmt: skip
+                                "ms DuckDB recomputed": round(1e3 * recomputed, 2)})  # fmt: skip
     yield result

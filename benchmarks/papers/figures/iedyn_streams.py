@@ -51,10 +51,10 @@ def run(size: Size) -> Iterator[Result]:
                 time.rows.append({"query": name, "stream": kind, **cost.row()})
         rows_found = view.count()
         answer = rows_found * 8 * len(view.schema)
-        anew = recompute_seconds(sql, moves.held(cost.changes), size)
+        recomputed = recompute_seconds(sql, moves.held(cost.changes), size)
         memory.rows.append({
             "query": name, "inserts": cost.changes, "answer rows": rows_found, "state MB": round(db.nbytes() / 1e6, 3),
             "answer MB": round(answer / 1e6, 3), "share of the answer's bytes": round(db.nbytes() / max(answer, 1), 5),
-            "ms DuckDB anew": round(1e3 * anew, 2),
+            "ms DuckDB recomputed": round(1e3 * recomputed, 2),
         })  # fmt: skip
     yield from (time, memory)

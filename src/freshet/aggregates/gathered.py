@@ -23,7 +23,7 @@ from freshet.scalar.types import STRING, Type
 from freshet.state.arena import Scope
 from freshet.state.arrays import Bools, Int64s
 from freshet.state.ranked import ENDLESS, Ranked
-from freshet.state.rows import Kept, Rows, consolidated
+from freshet.state.rows import HeldRows, Rows, consolidated
 from freshet.state.strings import StringPool
 from freshet.state.tuples import Slots
 
@@ -38,7 +38,7 @@ class Gathered:
         self._pool, self._types = pool, types
         order = order_lines(types, [SortKey(*key) for key in call.order])
         self._ranked = Ranked(scope, lanes.width(types), order, pool)
-        self._changes = Kept()
+        self._changes = HeldRows()
 
     def reserve(self, groups: int) -> None:
         self._ranked.roots.grow(groups)
@@ -53,7 +53,7 @@ class Gathered:
         if not self._changes:
             return
         change = consolidated(self._changes, 1 + lanes.width(self._types))
-        self._changes = Kept()
+        self._changes = HeldRows()
         places = np.argsort(change.weights > 0, kind="stable")  # removals come first
         rows = change.lanes[places]
         groups, values = rows[:, 0].astype(np.int32), np.ascontiguousarray(rows[:, 1:])
@@ -115,5 +115,5 @@ class Gathered:
                 self._ranked.mark(lane, marked)
 
     def reset(self) -> None:
-        self._changes = Kept()
+        self._changes = HeldRows()
         self._ranked.reset()

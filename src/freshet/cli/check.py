@@ -46,7 +46,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def refuse_mistakes(job: str, mistakes: Sequence[Mistake]) -> int:
-    """What a command that would have run the job says instead."""
+    """Refuses to run a job because of its mistakes."""
     if as_json():
         found = mistakes[0].message if len(mistakes) == 1 else f"{len(mistakes)} mistakes"
         emit({"error": f"{job}: {found}", "mistakes": [asdict(m) for m in mistakes]})

@@ -1,4 +1,4 @@
-"""Every command: its name, where it is, and the line `freshet --help` has for it.
+"""All commands: name, module, and the line in `freshet --help`.
 
 A command's module is imported when that command is called, so that help appears at once.
 """
@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import Any
 
-Subparsers = Any  # what argparse gives for its subparsers; the type is private there
+Subparsers = Any  # the type of argparse's subparsers, which is private there
 
 
 @dataclass(frozen=True)
@@ -21,14 +21,14 @@ class Command:
     add: str = "add"
 
     def add_to(self, commands: Subparsers, whole: bool) -> None:
-        """Adds its parser: the whole of it, or its line of help alone."""
+        """Adds its parser: the whole parser, or only its line of help."""
         if whole:
             getattr(import_module(f"freshet.cli.{self.module}"), self.add)(commands)
         else:
             commands.add_parser(self.name, help=self.purpose, add_help=False)
 
 
-#: In the order in which a newcomer meets them.
+#: In the order in which newcomers need them.
 COMMANDS = (
     Command("demo", "demo", "open the live page over a stream of TPC-H orders"),
     Command("sql", "prompt", "an interactive prompt over a database in this process"),
@@ -37,16 +37,16 @@ COMMANDS = (
     Command("check", "check", "find everything wrong with a job file, without running it"),
     Command("run", "run", "run a job file on Spark"),
     Command("serve", "serve", "show the live page: write SQL, see the plan, watch the answer"),
-    Command("enclosure", "enclosure", "say how hard a stream of changes is to follow (its λ)"),
+    Command("enclosure", "enclosure", "measure how hard a stream of changes is to maintain (its λ)"),
     Command("bench", "bench", "measure how fast views are kept fresh on this machine"),
-    Command("recover", "recover", "bring back a database whose log was damaged"),
+    Command("recover", "recover", "recover a database whose log was damaged"),
     Command("doctor", "doctor", "say what is missing on this machine, and how to fix it"),
 )
 _PURPOSES = {command.name: command.purpose for command in COMMANDS}
 
 
 def command(commands: Subparsers, name: str, teaching: str = "") -> argparse.ArgumentParser:
-    """The parser of a command, whose help ends with what one does with it."""
+    """The parser of a command, whose help ends with examples."""
     purpose = _PURPOSES[name]
     made: argparse.ArgumentParser = commands.add_parser(
         name, help=purpose, description=purpose[0].upper() + purpose[1:] + ".", epilog=teaching,

@@ -1,4 +1,4 @@
-"""The prompt on a terminal: lines with history, completion and colours, until somebody leaves."""
+"""The prompt on a terminal: line editing with history, completion and colours."""
 
 from __future__ import annotations
 

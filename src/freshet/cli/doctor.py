@@ -57,16 +57,16 @@ def add(commands: Subparsers) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    found = []
+    findings = []
     settings = (partial(_settings, options.settings),) if options.settings else ()
     for check in CHECKS + settings + ((_spark_starts,) if options.start else ()):
         for finding in check():
-            found.append(finding)
+            findings.append(finding)
             if not options.json:
                 _show(finding)
     if options.json:
-        emit([asdict(f) for f in found])
-    return 1 if any(f.state == MISSING for f in found) else 0
+        emit([asdict(f) for f in findings])
+    return 1 if any(f.state == MISSING for f in findings) else 0
 
 
 def _show(finding: Finding) -> None:
@@ -124,8 +124,8 @@ def _java() -> Iterator[Finding]:
         return
     modules = subprocess.run([java, "--list-modules"], capture_output=True, text=True, check=False).stdout
     if "jdk.incubator.vector" not in modules:
-        found = f"version {major} at {java} lacks the module jdk.incubator.vector; a full JDK has it"
-        yield Finding("java", MISSING, found, fix)
+        problem = f"version {major} at {java} lacks the module jdk.incubator.vector; a full JDK has it"
+        yield Finding("java", MISSING, problem, fix)
         return
     yield Finding("java", FINE, f"version {major} at {java}")
 
@@ -167,7 +167,7 @@ def _memory() -> Iterator[Finding]:
 
 
 def _settings(file: str) -> Iterator[Finding]:
-    """Settings of Spark's: on each line a name and a value, with blanks or = between them."""
+    """Checks a file of Spark settings: on each line a name and a value, separated by blanks or =."""
     from freshet.spark.session import unsuited
 
     try:
@@ -177,16 +177,16 @@ def _settings(file: str) -> Iterator[Finding]:
         return
     pairs = [re.split(r"\s*[=\s]\s*", line.strip(), maxsplit=1) for line in lines if line.strip()]
     given = {name: "".join(value) for name, *value in pairs if not name.startswith("#")}
-    found = list(unsuited(given, given.get("spark.master", "local[*]")))
-    for needed, sentence in found:
+    problems = list(unsuited(given, given.get("spark.master", "local[*]")))
+    for needed, sentence in problems:
         fact, _, remedy = sentence.partition("; ")
         yield Finding("settings", MISSING if needed else NOTE, fact, remedy)
-    if not found:
+    if not problems:
         yield Finding("settings", FINE, f"{file} suits")
 
 
 def _spark_starts() -> Iterator[Finding]:
-    """Spark with its stateful Python operators: a view over two rows."""
+    """Starts Spark and runs a view over two rows with its stateful Python operators."""
     from freshet.job.run import JobRun
     from freshet.job.session import start_spark
 

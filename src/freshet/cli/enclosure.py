@@ -1,4 +1,4 @@
-"""`freshet enclosure`: how hard a stream of changes is to follow."""
+"""`freshet enclosure`: how hard a stream of changes is to maintain."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ from freshet.database.change_type import CHANGE_TYPE, WEIGHT
 from freshet.errors import ChangeError
 
 _TEACHING = """\
-λ is about what an update costs, on average: 1 for inserts alone and for sliding windows, more where long-lived rows
-see many short-lived ones come and go.
+λ is roughly the average cost of an update: 1 for inserts alone and for sliding windows, more if many short-lived rows
+are inserted and deleted during the life of long-lived ones.
 
 The file holds changes in order: a table's columns and _weight (+1, −1) or _change_type. With a column _table it holds
 changes of several tables, and --plan gives λ for that join tree, too.
@@ -66,7 +66,7 @@ def run(options: argparse.Namespace) -> int:
 def read_changes(path: Path) -> Any:
     reader = _READERS.get(path.suffix.lower())
     if reader is None:
-        raise ChangeError(f"{path} is no file of changes; give one that ends in {', '.join(_READERS)}")
+        raise ChangeError(f"{path} is not a file of changes; give one that ends in {', '.join(_READERS)}")
     check_file(path)
     try:
         table = reader(str(path))
@@ -78,8 +78,8 @@ def read_changes(path: Path) -> Any:
 
 
 def _by_table(table: pa.Table) -> Iterator[dict[str, pa.Table]]:
-    """One transaction for each run of changes that do the same to the same table; columns that a table lacks are all
-    NULL there."""
+    """One transaction for each run of changes of one table with the same change type; columns that a table does not
+    have are NULL there."""
     if not table.num_rows:
         return
     if table.column(_TABLE).null_count:

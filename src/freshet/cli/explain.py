@@ -57,18 +57,18 @@ def read_plan(query: str, schema: str | None) -> freshet.Plan:
 
 
 def explain(options: argparse.Namespace) -> int:
-    found = read_plan(options.query, options.schema)
+    plan = read_plan(options.query, options.schema)
     if options.json:
-        emit(as_dict(found.root))
+        emit(as_dict(plan.root))
     else:
-        print(found.explain())
+        print(plan.explain())
     return 0
 
 
 def plan(options: argparse.Namespace) -> int:
-    found = read_plan(options.query, options.schema).to_json()
+    document = read_plan(options.query, options.schema).to_json()
     if options.json:
-        emit(json.loads(found))
+        emit(json.loads(document))
     else:
-        print(found)
+        print(document)
     return 0

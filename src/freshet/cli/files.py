@@ -1,7 +1,7 @@
 """COPY: rows from a file into a table, and answers into files.
 
-Law: SQL reaches files only inside the one folder that whoever started the prompt has named (`--files`), however a path
-is written and wherever links lead. A file is read as one transaction, and written whole or not at all.
+Law: SQL can access files only inside the folder given by `--files` when the prompt was started, however a path is
+written and wherever links lead. A file is read as one transaction, and written completely or not at all.
 """
 
 from __future__ import annotations
@@ -46,11 +46,11 @@ class CopyStatement:
 
 
 def read_copy(statement: Statement) -> CopyStatement:
-    """A COPY statement, taken apart."""
+    """The parts of a COPY statement."""
     tokens = statement.tokens
     words = [token.text.upper() for token in tokens]
     at, depth = 1, _deeper(tokens[1]) if len(tokens) > 1 else 0
-    while depth and at + 1 < len(tokens):  # to where the query's parenthesis closes
+    while depth and at + 1 < len(tokens):  # up to the closing parenthesis of the query
         at += 1
         depth += _deeper(tokens[at])
     into = words[at + 1 : at + 2] == ["FROM"]
@@ -77,7 +77,7 @@ def _deeper(token: Token) -> int:
 
 
 class Files:
-    """The folder whose files may be read and written; without one, none."""
+    """The folder whose files may be read and written; without a folder, no files."""
 
     def __init__(self, folder: str | None) -> None:
         if folder is not None and not Path(folder).is_dir():
@@ -85,7 +85,7 @@ class Files:
         self._folder = None if folder is None else Path(folder).resolve()
 
     def copy(self, db: Database, statement: Statement) -> Transaction | str:
-        """The transaction of the rows read, or what was written in words."""
+        """The transaction of the rows read, or a message about the rows written."""
         asked = read_copy(statement)
         path = self._path(asked.path)
         if asked.into_table:
@@ -133,7 +133,7 @@ def _read(path: Path, asked: CopyStatement, schema: TableSchema) -> pa.Table | l
 
 
 def _objects(path: Path, asked: CopyStatement, schema: TableSchema) -> list[dict[str, Any]]:
-    """One object a line; bytes are in base 64."""
+    """Reads one object per line; binary values are in base 64."""
     in_bytes = {f.name.lower() for f in schema.fields if pa.types.is_binary(f.type.to_arrow())}
     rows = []
     for number, line in enumerate(path.read_text("utf-8-sig").splitlines()):
@@ -154,7 +154,7 @@ def _objects(path: Path, asked: CopyStatement, schema: TableSchema) -> list[dict
 
 
 def _write(answer: pa.Table, path: Path, form: str) -> None:
-    """Next to the file first, so that nobody sees half of it."""
+    """Writes to a temporary file first, so that nobody sees half of it."""
     if not path.parent.is_dir():
         raise StateError(f"{path.parent}: no such folder; make it first")
     if path.is_dir():

@@ -1,4 +1,4 @@
-"""Answers as text: a table for people, and CSV, lines of JSON and Markdown for what reads on."""
+"""Answers as text: a table for people, and CSV, lines of JSON and Markdown for other programs."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def cell(value: Any) -> str:
 
 
 def grid(names: list[str], rows: Iterable[tuple[Any, ...]]) -> Iterator[str]:
-    """Rows under their names, each column as wide as it needs."""
+    """A table with column names, each column as wide as needed."""
     cells = [names, *([cell(v) for v in row] for row in rows)]
     widths = [max(len(line[i]) for line in cells) for i in range(len(names))]
     for i, line in enumerate(cells):
@@ -66,7 +66,8 @@ def _in_cell(text: str) -> str:
 
 
 def for_csv(table: pa.Table) -> pa.Table:
-    """The table with what CSV has no form for (lists, intervals, bytes that are not UTF-8) as the prompt shows it."""
+    """The table, in which values without a form in CSV (lists, intervals, bytes that are not UTF-8) are texts as the
+    prompt shows them."""
     columns = []
     for column in table.columns:
         kind = column.type

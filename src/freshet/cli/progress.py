@@ -1,8 +1,8 @@
-"""Progress of what takes a while, on standard error: a spinner with what is being done, or a bar once its extent is
-known, and the time it has taken.
+"""Progress of long operations, on standard error: a spinner with a message, or a bar once the total is known, and the
+elapsed time.
 
-Law: nothing is written where standard error is not a terminal, nothing for what is done in a moment, and when the work
-ends the screen is as if nothing had been shown. What is printed meanwhile stands above it.
+Law: nothing is written if standard error is not a terminal, or if the operation is short, and when it ends the screen
+is as if nothing had been shown. Other output appears above it.
 """
 
 from __future__ import annotations
@@ -17,16 +17,18 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from rich.progress import Progress
 
-MOMENT = 0.3  # seconds before anything shows
+MOMENT = 0.3  # seconds before anything is shown
 
-_shown: list[LongTask] = []  # the work that is on the screen; work within it only changes its words
+_shown: list[LongTask] = []  # the operation on the screen; operations within it only change its message
 
 
 class LongTask:
-    """Something that takes a while. `say` it from any thread."""
+    """A long operation. `say` can be called from any thread."""
 
     def __init__(self, what: str, of: int | None = None) -> None:
-        self.what, self.done, self.of = what, 0, of
+        self.what = what
+        self.done = 0
+        self.of = of
         self._lock = threading.RLock()
         self._bar: Progress | None = None
         self._ended = False
@@ -39,15 +41,17 @@ class LongTask:
         return self._bar is not None
 
     def say(self, what: str, done: int = 0, of: int | None = None) -> None:
-        """What is being done now, and how much of it is done."""
+        """Sets the current message, and how much is done."""
         with self._lock:
-            self.what, self.done, self.of = what, done, of
+            self.what = what
+            self.done = done
+            self.of = of
             if self._bar is not None:
                 self._bar.update(self._bar.task_ids[0], description=what, completed=done, total=of)
 
     def start(self) -> None:
         if sys.stderr.isatty():
-            # Its own way to the terminal, from here on: while Spark is started standard error leads to Spark's log.
+            # Its own descriptor of the terminal: while Spark is started, standard error is redirected to Spark's log.
             self._terminal = os.dup(sys.stderr.fileno())
             self._timer.start()
 
@@ -58,7 +62,7 @@ class LongTask:
             if bar is not None and not self._ended:
                 bar.add_task(self.what, completed=self.done, total=self.of)
                 bar.start()
-                bar.console.show_cursor(True)  # a process that is killed leaves it as it is
+                bar.console.show_cursor(True)  # a process that is killed leaves the cursor hidden
                 self._bar = bar
 
     def end(self) -> None:
@@ -83,7 +87,7 @@ def _bar(terminal: int) -> Progress | None:
         return None
 
     class Extent(BarColumn):
-        """A bar, where it is known how much there is."""
+        """A bar, if the total is known."""
 
         def render(self, task: Task) -> Any:
             return Text("") if task.total is None else super().render(task)
@@ -97,7 +101,7 @@ def _bar(terminal: int) -> Progress | None:
 
 @contextmanager
 def working(what: str, of: int | None = None) -> Iterator[LongTask]:
-    """Shows what is being done as long as it is; within other work, instead of that."""
+    """Shows a message for the duration of the block; within another operation, replaces its message."""
     if _shown:
         work = _shown[-1]
         before = work.what, work.done, work.of
@@ -118,8 +122,8 @@ def working(what: str, of: int | None = None) -> Iterator[LongTask]:
 
 
 def ready_kernels() -> float:
-    """Compiles the kernels if that was not done before, once per installation; the seconds it took. It is so long that
-    it is said, in one line, also where nobody watches."""
+    """Compiles the kernels if necessary, which happens once per installation; returns the seconds it took. Because it
+    takes long, one line is printed even without a terminal."""
     import freshet.database.db  # noqa: F401  (its imports register them)
     from freshet.state.kernel_cache import compile_kernels
 

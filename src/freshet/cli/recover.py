@@ -1,4 +1,4 @@
-"""`freshet recover`: a database whose log was damaged, brought back to the last version before the damage."""
+"""`freshet recover`: recovers a database whose log was damaged, up to the last version before the damage."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """What `--json` prints: JSON on standard output, one value a line, and nothing else there.
 
-Law: while a command runs with `--json`, descriptor 1 leads to standard error, for this process and for whatever it
-starts, Spark among them; only `emit` writes to what was standard output. A refusal is one object with the key `error`,
-next to the message that standard error gets in any case.
+Law: while a command runs with `--json`, descriptor 1 is standard error, for this process and its child processes such
+as Spark; only `emit` writes to the original standard output. A refusal is one object with the key `error`, in addition
+to the message on standard error.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from typing import Any, TextIO
 
 OPTION = "--json"
 
-_output: TextIO | None = None  # where results go, while there are only results
+_output: TextIO | None = None  # the original standard output, while only results are written to it
 
 
 def wanted(arguments: Sequence[str]) -> bool:
-    """Whether a command line asks for JSON, also one that cannot be parsed; options may be cut short."""
+    """Whether a command line requests JSON, even if it cannot be parsed; options may be abbreviated."""
     return any(a.startswith("--j") and OPTION.startswith(a) for a in arguments)
 
 
@@ -30,7 +30,7 @@ def wanted(arguments: Sequence[str]) -> bool:
 def results_only() -> Iterator[None]:
     global _output
     before, kept = sys.stdout, None
-    with suppress(OSError, ValueError):  # a stream without a descriptor stays as it is
+    with suppress(OSError, ValueError):  # a stream without a descriptor is left unchanged
         if before.fileno() == 1:
             before.flush()
             kept = os.dup(1)
@@ -46,7 +46,7 @@ def results_only() -> Iterator[None]:
         output, _output, sys.stdout = _output, None, before
         if kept is not None:
             os.dup2(kept, 1)
-            with suppress(BrokenPipeError):  # whoever read the output has seen enough
+            with suppress(BrokenPipeError):  # the reader has closed the pipe
                 output.close()
 
 
@@ -62,7 +62,7 @@ def emit(*values: Any) -> None:
 
 
 def plain(value: Any) -> Any:
-    """A value as JSON has it: dates and decimals as texts, and so what is no finite number; bytes in base 64."""
+    """A value for JSON: dates, decimals and non-finite numbers as texts, binary values in base 64."""
     if isinstance(value, dict):
         return {str(k): plain(v) for k, v in value.items()}
     if isinstance(value, (list, tuple)):

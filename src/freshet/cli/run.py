@@ -51,6 +51,11 @@ def add(commands: Subparsers) -> None:
     parser.add_argument("--master", help="Spark's master (default local[*])")
     parser.add_argument("--shards", type=int, help="into how many parts state is split (default: the cores there are)")
     parser.add_argument("--checkpoint", help="folder that a stopped job goes on from (default: a temporary one)")
+    parser.add_argument(
+        "--rebuild",
+        action="store_true",
+        help="rebuild the checkpoint's state if the job's views or shards have changed",
+    )
     parser.add_argument("--plan", action="append", default=[], metavar="VIEW=FILE", help="keep a view by this plan")
     parser.add_argument("--web", action="store_true", help="show the views on a page while the job runs")
     parser.add_argument("--port", type=int, default=8377, help="the page's port (default 8377; 0: a free one)")
@@ -94,7 +99,7 @@ def run(options: argparse.Namespace) -> int:
         page = _page(job, shown_master, options) if options.web else None
         _say(f"starting Spark on {shown_master}: {summary(job)}, {many(shards, 'shard')}")
         work.say(f"starting Spark on {shown_master}")
-        shown = _Shown(work, stop)
+        shown = _Progress(work, stop)
 
         def on_progress(progress: Any, sinks: Any) -> None:
             shown.changes += progress.numInputRows
@@ -103,7 +108,7 @@ def run(options: argparse.Namespace) -> int:
             if options.json:
                 emit(described(progress, sinks))
             else:
-                _tell(progress, sinks)
+                _report(progress, sinks)
 
         try:
             run_job(
@@ -118,6 +123,7 @@ def run(options: argparse.Namespace) -> int:
                 ready=lambda r: _ready(r, page),
                 stop=stop,
                 beat=shown.beat,
+                rebuild=options.rebuild,
             )
         finally:
             if page is not None:
@@ -126,11 +132,14 @@ def run(options: argparse.Namespace) -> int:
     return 0
 
 
-class _Shown:
-    """What a running job does just now, as the terminal shows it."""
+class _Progress:
+    """Shows the current activity of a running job on the terminal."""
 
     def __init__(self, work: LongTask, stop: threading.Event) -> None:
-        self.work, self.stop, self.changes, self.looked = work, stop, 0, 0.0
+        self.work = work
+        self.stop = stop
+        self.changes = 0
+        self.looked = 0.0
 
     def beat(self, query: Any) -> None:
         if self.stop.is_set():
@@ -153,7 +162,7 @@ def _page(job: JobFile, master: str, options: argparse.Namespace) -> JobPage:
 def _ready(run: Any, page: JobPage | None) -> None:
     if page is not None:
         page.start(run)
-    _say("going on from the checkpoint" if run.resumed else "running; Ctrl-C stops after the current micro-batch")
+    _say("continuing from the checkpoint" if run.resumed else "running; Ctrl-C stops after the current micro-batch")
 
 
 def _plans(given: list[str], job: JobFile) -> dict[str, freshet.Plan]:
@@ -176,7 +185,7 @@ def _cores(master: str) -> int:
     return int(named[1]) if named else max(1, min(os.cpu_count() or 1, 8))
 
 
-def _tell(progress: Any, sinks: Any) -> None:
+def _report(progress: Any, sinks: Any) -> None:
     counts, ms = sinks.counts, progress.durationMs.get("triggerExecution", 0)
     views = "  ".join(
         f"{view} {paint(f'+{counts.appeared.get(view, 0):,}', 'green', sys.stderr)} "

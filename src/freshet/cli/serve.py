@@ -145,4 +145,4 @@ def serve(options: argparse.Namespace, job: str | None, opened: Any = None) -> i
     server.close()
     hub.close()
     sys.stdout.flush()
-    os._exit(0)  # nothing is kept, so nothing is lost; a thread inside a kernel could not be told to stop
+    os._exit(0)  # nothing is stored, so nothing is lost; a thread inside a kernel could not be stopped

@@ -1,7 +1,8 @@
-"""A session of the prompt: statements and commands in, what they give printed.
+"""A session of the prompt: runs statements and commands, and prints their results.
 
 A command stands on a line of its own between statements and begins with a backslash or a dot; `help`, `exit` and `quit`
-need neither. What a statement can say is said by one: \\d is SHOW or DESCRIBE, \\explain is EXPLAIN ANALYZE.
+need neither. Commands that have an equivalent in SQL run it: \\d is SHOW or DESCRIBE,
+\\explain is EXPLAIN ANALYZE.
 """
 
 from __future__ import annotations
@@ -52,7 +53,7 @@ def is_command(line: str) -> bool:
 
 
 def pieces(text: str) -> Iterator[tuple[int, str]]:
-    """Statements and commands of a text in order, each with the line on which it begins, from 0."""
+    """The statements and commands of a text in order, each with the line on which it begins, from 0."""
     begun, gathered = 0, list[str]()
     for number, line in enumerate(text.splitlines()):
         if is_command(line) and _whole("\n".join(gathered)):
@@ -65,7 +66,8 @@ def pieces(text: str) -> Iterator[tuple[int, str]]:
 
 
 def _whole(text: str) -> bool:
-    """Whether a new line begins something new: nothing came before, or it ended with a semicolon and closed quotes."""
+    """Whether a new line begins a new statement: the text before is empty, or ends with a semicolon outside of
+    quotes."""
     try:
         tokens = SqlText(text).tokens
     except SqlError:
@@ -87,7 +89,7 @@ class SqlSession:
         self._watched: str | None = None
 
     def execute(self, text: str) -> bool:
-        """Runs statements and commands; whether to go on."""
+        """Runs statements and commands; returns whether to continue."""
         for line, piece in pieces(text):
             if is_command(piece):
                 if not self.command(piece):
@@ -99,7 +101,7 @@ class SqlSession:
     def _statements(self, text: str) -> None:
         for statement in SqlText(text).statements():
             written_so = statement.between(0, len(statement.tokens) - 1)
-            # Lines before the statement stay, so that an error names its line in the whole text.
+            # The lines before the statement are kept, so that an error has its line in the whole text.
             before = "\n" * (SqlText(text).place(statement.tokens[0].start)[0] - 1)
             start = time.perf_counter()
             with working("working"):
@@ -110,10 +112,10 @@ class SqlSession:
                     result = self.db.execute(before + written_so)
             self._show(result, time.perf_counter() - start)
 
-    # What is shown --------------------------------------------------------------------------------------------
+    # Output ---------------------------------------------------------------------------------------------------
 
     def _say(self, text: str, colour: str = "dim") -> None:
-        """What is said next to answers: where these are for programs, to standard error."""
+        """Prints a message; to standard error if answers are for programs."""
         stream = sys.stdout if self.form == "table" and not as_json() else sys.stderr
         print(paint(text, colour, stream), file=stream)
 
@@ -158,7 +160,7 @@ class SqlSession:
     # Commands -------------------------------------------------------------------------------------------------
 
     def command(self, line: str) -> bool:
-        """Whether to go on."""
+        """Runs a command; returns whether to continue."""
         word, _, rest = line.strip().rstrip(";").partition(" ")
         rest = rest.strip()
         match word.lower().lstrip("\\."):

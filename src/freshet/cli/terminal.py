@@ -1,4 +1,4 @@
-"""What commands share towards the terminal: colours where there is one, progress, refusals."""
+"""Terminal output that commands share: colours, progress, refusals."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def refuse(error: FreshetError | str) -> int:
 
 
 class CommandParser(argparse.ArgumentParser):
-    """Refuses as all commands do, in JSON where that is asked for."""
+    """Refuses as all commands do, in JSON if requested."""
 
     def error(self, message: str) -> NoReturn:
         if as_json():
@@ -44,7 +44,7 @@ class CommandParser(argparse.ArgumentParser):
 
 
 def adapt_option(parser: argparse.ArgumentParser) -> None:
-    from freshet.database.adapt import Adapt  # brings the engine, which a mere refusal does not need
+    from freshet.database.adapt import Adapt  # imports the engine, which a refusal does not need
 
     parser.add_argument(
         "--adapt", type=float, default=Adapt().ratio, metavar="TIMES",

@@ -5,7 +5,7 @@ reading the changes until the last subscriber has been called; a thread that rea
 What several threads see (catalog, tables, views, state) changes only while both are held, so holding either is enough
 to rely on it. They are acquired in that order, and no user code runs under `State.lock`. So kernels, which release the
 GIL and hold raw addresses, have exclusive use of the arrays, and while subscribers run, other threads can read. Deltas
-need neither lock (delta.py), nor do the copies of state that long reads continue with (aside.py).
+need neither lock (delta.py), nor do the copies of state that long reads continue with (state_copy.py).
 
 Signals wait while state is half changed (interrupts.py), so an interruption finds the state before or the state after.
 """
@@ -29,7 +29,9 @@ class Access:
     """`store`: the folder of the database, None for one in memory."""
 
     def __init__(self, state: State, views: Views, store: Store | None) -> None:
-        self.state, self.views, self.store = state, views, store
+        self.state = state
+        self.views = views
+        self.store = store
         self.lock = threading.RLock()
         self.session = Session(state, views, self.lock, store)
         self.closed = False
@@ -41,7 +43,7 @@ class Access:
             raise StateError("the database is closed; connect again")
         if self.store is not None:
             self.store.check()
-        if self.state.core.stale:  # views that could not be rebuilt for lack of memory
+        if self.state.core.stale:  # rebuild views that could not be rebuilt before for lack of memory
             with self.state.lock:
                 self.views.rebuild(())
 

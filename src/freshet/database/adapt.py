@@ -19,7 +19,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from freshet.database.metrics import Spent
+from freshet.database.metrics import MeasuredWork
 from freshet.errors import PlanError
 from freshet.logical.query import AnyQuery
 from freshet.plans import AnyPlan, build_plan
@@ -59,7 +59,7 @@ class Adapt:
 
     def __post_init__(self) -> None:
         if not self.ratio >= 1:
-            raise PlanError(f"a ratio of {self.ratio}: a tree must be cheaper to move to it; give 1 or more")
+            raise PlanError(f"a ratio of {self.ratio}: a view switches only to a cheaper tree; give 1 or more")
         if self.patience is not None and self.patience < 1:
             raise PlanError(f"a patience of {self.patience} changes; give 1 or more")
 
@@ -70,7 +70,7 @@ def adapting(times: float) -> bool | Adapt:
 
 
 @dataclass(frozen=True, slots=True)
-class Chosen:
+class CurrentTree:
     """The current tree of a view: since which version, why, after how many switches."""
 
     since: int
@@ -79,7 +79,7 @@ class Chosen:
     failed: str | None = None  # why the last switch failed
 
 
-class Better(NamedTuple):
+class BetterPlan(NamedTuple):
     plan: AnyPlan
     why: str
 
@@ -87,22 +87,22 @@ class Better(NamedTuple):
 class Following:
     """Follows the changes of one view's tables. Without `adapt` it never checks them."""
 
-    def __init__(self, adapt: Adapt | None, chosen: Chosen, counts: Mapping[str, int]) -> None:
+    def __init__(self, adapt: Adapt | None, chosen: CurrentTree, counts: Mapping[str, int]) -> None:
         self.adapt, self.chosen = adapt, chosen
         self._counts = dict(counts)  # at the last check
-        self._spent = Spent(0)
+        self._spent = MeasuredWork(0)
         self._late = dict.fromkeys(counts, 0.0)  # recent changes
         self._parts: dict[str, float] = {}  # each table's share of them when the planner last ran
-        self._left: tuple[AnyPlan, float] | None = None  # the plan it switched from, and the cost of that plan
-        self._regrets = 0
+        self._previous: tuple[AnyPlan, float] | None = None  # the plan it switched from, and the cost of that plan
+        self._failed_switches = 0
 
     def wait(self, counts: Mapping[str, int], rows: int) -> int:
         """Changes until the next check."""
         assert self.adapt is not None
         patience = max(_LEAST, rows) if self.adapt.patience is None else self.adapt.patience
-        return (patience << self._regrets) - sum(counts[name] - self._counts[name] for name in counts)
+        return (patience << self._failed_switches) - sum(counts[name] - self._counts[name] for name in counts)
 
-    def look(self, counts: Mapping[str, int], spent: Spent, query: AnyQuery, plan: AnyPlan) -> Better | None:
+    def look(self, counts: Mapping[str, int], spent: MeasuredWork, query: AnyQuery, plan: AnyPlan) -> BetterPlan | None:
         """A better plan than this one, if there is one. `spent`: by the view, since it was created."""
         assert self.adapt is not None
         for name, count in counts.items():
@@ -110,13 +110,15 @@ class Following:
         period = spent.since(self._spent)
         self._counts, self._spent = dict(counts), spent
         pays = period.counters / max(1, period.changes)
-        left, self._left = self._left, None
-        if left is not None and pays > left[1] and left[0] != plan:
-            self._regrets += 1
-            return Better(left[0], f"a change paid {left[1]:.2f} counters here, {pays:.2f} where it seemed better")
+        previous, self._previous = self._previous, None
+        if previous is not None and pays > previous[1] and previous[0] != plan:
+            self._failed_switches += 1
+            return BetterPlan(
+                previous[0], f"a change paid {previous[1]:.2f} counters here, {pays:.2f} where it seemed better"
+            )
         return self._planned(pays, query, plan) if pays >= self.adapt.paying else None
 
-    def _planned(self, pays: float, query: AnyQuery, plan: AnyPlan) -> Better | None:
+    def _planned(self, pays: float, query: AnyQuery, plan: AnyPlan) -> BetterPlan | None:
         assert self.adapt is not None
         total = sum(self._late.values())
         parts = {name: late / total for name, late in self._late.items()}
@@ -127,9 +129,9 @@ class Following:
         before, after = walked(plan, self._late), walked(other, self._late)
         if before <= after * self.adapt.ratio:
             return None
-        self._left = plan, pays
+        self._previous = plan, pays
         most = max(parts, key=lambda name: parts[name])
-        return Better(
+        return BetterPlan(
             other,
             f"{parts[most]:.0%} of recent changes are of {most}; a change paid {pays:.2f} counters, "
             f"and now walks {after / total:.2f} nodes instead of {before / total:.2f}",

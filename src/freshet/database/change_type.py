@@ -47,7 +47,7 @@ class ChangeType(Enum):
         return _ALL.index(self)
 
     @property
-    def says_what_goes(self) -> bool:
+    def names_removed_rows(self) -> bool:
         """Whether the rows themselves say which row is removed; an upsert replaces the row that has its key."""
         return self is not ChangeType.UPSERT
 

@@ -1,7 +1,7 @@
-"""Changes as users give them, checked and resolved against a table, before anything is touched.
+"""Checks changes as users give them and resolves them against a table, before anything is changed.
 
-Rows of any form are one Arrow batch (`intake`). What comes out is a `RowChange`: the slots that go and the packed rows
-that come. Every refusal is a ChangeError that names table, row (from 0), fault and remedy.
+Rows of any form are one Arrow batch (`intake`). The result is a `RowChange`: the slots to remove and the packed rows to
+add. Every refusal is a ChangeError that names the table, the row (from 0), the problem and the remedy.
 """
 
 from __future__ import annotations
@@ -40,10 +40,10 @@ from freshet.state.tuples import Slots, Tuples
 
 @dataclass(frozen=True, slots=True)
 class _Layout:
-    """Which of the given columns is what, worked out again only when rows come in another form than the last ones."""
+    """The role of each given column, recomputed only if rows have another form than the last ones."""
 
     schema: pa.Schema
-    direct: Int64s | None  # how lanes are read, if every column is there in the very form its lane is read from
+    direct: Int64s | None  # how lanes are read, if every column is given in the form that lanes are read from
     given: tuple[tuple[int, int, int, Type], ...]  # place in the batch, column of the table, first lane, type
     absent: frozenset[int]
     weight: int | None
@@ -53,14 +53,14 @@ class _Layout:
 
 @dataclass(slots=True)
 class _Memo:
-    """What a table's changes are read by: plain rows, and the form of the last batch."""
+    """Cached readers of a table's changes: for plain rows, and for the form of the last batch."""
 
     plain: PlainRows
     layout: _Layout | None = None
 
 
 def resolve(table: Table, schema: TableSchema, rows: Any) -> RowChange:
-    """What the given rows do to the table; refuses them whole if any is bad."""
+    """The change of the table by the given rows; if any row is invalid, all are refused."""
     memo: _Memo | None = table.memo
     if memo is None:
         memo = table.memo = _Memo(PlainRows(table, schema))
@@ -136,17 +136,17 @@ def _is_direct(given: pa.DataType, type_: Type) -> bool:
 
 
 def _bounds(type_: Type) -> tuple[int, int]:
-    """What a value must lie within, of those that its Arrow type can hold."""
+    """The range of valid values, among those that the Arrow type can hold."""
     return TIME_RANGE.get(type_.name, INTEGER_RANGE["BIGINT"])
 
 
 def pack_rows(table: Table, columns: Sequence[Column], n: int) -> Int64s:
-    """Columns in declaration order as the table's packed rows."""
+    """Packs columns in declaration order into rows of the table."""
     return pack([columns[i] for i in table.order], table.pool, n)
 
 
 def resolve_rows(table: Table, schema: TableSchema, rows: Int64s, weights: Int64s) -> RowChange:
-    """What signed whole rows do to the table."""
+    """The change of the table by complete rows with signs."""
     try:
         return table.resolve(rows, weights)
     except MissingRowError as e:
@@ -154,7 +154,7 @@ def resolve_rows(table: Table, schema: TableSchema, rows: Int64s, weights: Int64
 
 
 def refusal(table: Table, schema: TableSchema, rows: Int64s, error: MissingRowError) -> ChangeError:
-    """What a table refused, in words."""
+    """The message for a change that a table has refused."""
     if isinstance(error, RepeatedKeyError):
         key = _show_key(table, schema, rows[error.row])
         reason = f"a second row with primary key ({key}); remove the first, or send it as an upsert"
@@ -165,10 +165,14 @@ def refusal(table: Table, schema: TableSchema, rows: Int64s, error: MissingRowEr
 
 
 class _Feed:
-    """Rows of a change feed: deletes may give the key alone, upserts replace whatever has their key."""
+    """Rows of a change feed: deletes may give only the key, upserts replace the row with their key."""
 
     def __init__(self, table: Table, schema: TableSchema, columns: list[Column], absent: Set[int], n: int) -> None:
-        self.table, self.schema, self.columns, self.absent, self.n = table, schema, columns, absent, n
+        self.table = table
+        self.schema = schema
+        self.columns = columns
+        self.absent = absent
+        self.n = n
 
     def resolve(self, kinds: ChangeTypes, signs: Int64s) -> RowChange:
         table, schema = self.table, self.schema
@@ -208,7 +212,7 @@ class _Feed:
         return Tuples(Arena().scope("keys"), width).add(np.ascontiguousarray(rows[:, :width]))
 
     def _replaced(self, rows: Int64s, upserts: Bools) -> Bools:
-        """Rows whose key some upsert has: of these the last decides."""
+        """Rows whose key also occurs in an upsert: the last one determines the result."""
         keys = self._keys(rows)
         return np.isin(keys, keys[upserts])
 
@@ -220,7 +224,7 @@ class _Feed:
         return last[last >= 0]
 
     def _whole(self, rows: Int64s, slots: Slots, deletes: Bools) -> Int64s:
-        """Deletes completed to the stored rows; a value given next to the key must be the stored one."""
+        """Completes deletes to the stored rows; values given in addition to the key must equal the stored ones."""
         table, schema = self.table, self.schema
         at = np.flatnonzero(deletes)
         missing = slots[at] < 0
@@ -241,7 +245,7 @@ class _Feed:
             if differs.any():
                 row = int(at[int(np.argmax(differs))])
                 remedy = "give the stored value, or the key alone"
-                reason = f"deletes a row whose {field.name} is not what the table holds; {remedy}"
+                reason = f"deletes a row whose {field.name} differs from the stored value; {remedy}"
                 raise ChangeError(reason, schema.name, row)
         whole = rows.copy()
         whole[at] = stored
@@ -252,7 +256,7 @@ class _Feed:
 
 
 def _columns(schema: TableSchema, layout: _Layout, arrays: Sequence[pa.Array], n: int) -> list[Column]:
-    """Every column of the table, those not given all NULL."""
+    """Every column of the table; columns not given are NULL."""
     columns = [null_column(f.type, n) if i in layout.absent else None for i, f in enumerate(schema.fields)]
     for place, column, _, type_ in layout.given:
         try:

@@ -43,10 +43,10 @@ def connect(
         Bytes that tables, views, queries and answers being read may take together, a number or a text such as
         ``"2GB"``. An operation that would take more is refused with `BudgetError` and changes nothing.
     clock
-        What NOW() is in views. ``"advance"``: the time that `Database.advance` was last given, so that time moves when
-        the program says so. ``"system"``: that of this machine, looked at five times a second.
+        The value of NOW() in views. ``"advance"``: the time last given to `Database.advance`, so the program controls
+        it. ``"system"``: the time of this machine, checked five times a second.
     functions
-        Functions in Python that views of the folder call, by name (see `Database.create_function`).
+        Python functions that views of the folder call, by name (see `Database.create_function`).
 
     Returns
     -------
@@ -72,7 +72,7 @@ def connect(
     if clock not in ("advance", "system"):
         raise ValueError(f'clock is {clock!r}; give "advance" or "system"')
     if clock == "system" and read_only:
-        raise ValueError("a clock cannot be moved in a folder that is only read; the process that writes moves it")
+        raise ValueError("a read-only database cannot set its clock; the process that writes sets it")
     memory = Memory(parse_size(memory_limit))
     compile_kernels()
     when = (Adapt() if adapt else None) if isinstance(adapt, bool) else adapt

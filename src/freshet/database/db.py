@@ -20,7 +20,7 @@ from freshet.errors import PlanError, SqlError, StateError
 from freshet.logical.query import Bracket
 from freshet.plans import Plan
 from freshet.sql.catalog import Catalog
-from freshet.sql.parameters import Given
+from freshet.sql.parameters import ParameterValues
 from freshet.sql.source import SqlText
 
 
@@ -46,7 +46,7 @@ class Database(ViewCollection):
     # Statements and views -------------------------------------------------------------------------------------
 
     def execute(
-        self, sql: str, params: Given | None = None, *, seconds: float | None = None, rows: int | None = None
+        self, sql: str, params: ParameterValues | None = None, *, seconds: float | None = None, rows: int | None = None
     ) -> Any:
         """Run SQL statements, one after the other.
 
@@ -94,7 +94,7 @@ class Database(ViewCollection):
         return self._face(result) if isinstance(result, KeptView) else result
 
     def query(
-        self, sql: str, params: Given | None = None, *, seconds: float | None = None, rows: int | None = None
+        self, sql: str, params: ParameterValues | None = None, *, seconds: float | None = None, rows: int | None = None
     ) -> pa.Table:
         """Run one query and return its answer.
 
@@ -216,24 +216,24 @@ class Database(ViewCollection):
     def create_function(
         self, name: str, function: Callable[..., Any], *, returns: str, deterministic: bool = True
     ) -> None:
-        """Let SQL call a function that is written in Python.
+        """Make a Python function callable from SQL.
 
         It is called once for each batch of changes, with each distinct row of arguments once. It must not use the
-        database. If it raises an exception, the transaction is refused. On disk a view keeps the function's name:
-        `freshet.connect(folder, functions={name: function})` gives it again.
+        database. If it raises an exception, the transaction is refused. On disk a view stores only the name of the
+        function: pass the function again with `freshet.connect(folder, functions={name: function})`.
 
         Parameters
         ----------
         name
-            A name that no function of SQL has.
+            A name that is not a function of SQL.
         function
             Takes a ``pyarrow.Array`` for each argument, all of one length, and returns as many values: an Arrow array,
             a numpy array or a list.
         returns
-            The type of its values, as SQL writes it.
+            The type of its values, as in SQL.
         deterministic
             Whether it always gives the same value for the same arguments. Views call only such functions; others may
-            be called by statements that run once, as INSERT and UPDATE, which store the value with the row.
+            be called by statements that run once, such as INSERT and UPDATE, which store the value with the row.
 
         Raises
         ------
@@ -366,16 +366,16 @@ class Database(ViewCollection):
         return self._inner.transactions.apply(changes, deltas)
 
     def advance(self, to: Time) -> Transaction:
-        """Move the clock on: what NOW() and CURRENT_DATE are in views.
+        """Advance the clock: the value of NOW() and CURRENT_DATE in views.
 
-        One transaction, in which rows leave and enter the views that compare their times with the clock. The clock of a
-        database begins at 1970-01-01 and stands still in between.
+        This is one transaction, in which rows enter and leave views that compare times with the clock. The clock of a
+        database begins at 1970-01-01 and changes only when it is advanced.
 
         Parameters
         ----------
         to
-            The time it is then: a datetime (of UTC, if it has no time zone), a date, or a text in ISO 8601. A timedelta
-            is counted from the time it is now.
+            The new time: a datetime (in UTC, if it has no time zone), a date, or a text in ISO 8601. A timedelta is
+            relative to the current time of the clock.
 
         Returns
         -------
@@ -385,7 +385,7 @@ class Database(ViewCollection):
         Raises
         ------
         ChangeError
-            That time is past, or is none.
+            The time is in the past, or is not valid.
         StateError
             A transaction is open.
 

@@ -21,7 +21,9 @@ _MUCH = 1 << 22  # dropped bytes from which memory is returned to the system
 
 class Ddl:
     def __init__(self, access: Access) -> None:
-        self._access, self._state, self._views = access, access.state, access.views
+        self._access = access
+        self._state = access.state
+        self._views = access.views
 
     def create_table(self, statement: CreateTable) -> None:
         state, schema = self._state, statement.schema
@@ -64,7 +66,7 @@ class Ddl:
                 return self._views.create(name, query)
 
     def create_function(self, name: str, body: Callable[..., Any], returns: str, deterministic: bool) -> None:
-        """One of that name that no view calls is replaced; the very same one may be given again."""
+        """Replaces a function of that name if no view calls it; the same function may be given again."""
         with self._access.changing():
             function = python_function(name, body, returns, deterministic)
             functions = self._state.catalog.functions

@@ -32,7 +32,7 @@ class Delta:
 
     def __init__(self, view: Maintained, rows: Rows) -> None:
         self._lock = threading.RLock()  # a signal handler may read it, too
-        self._view: Maintained | None = view  # these two until they are converted to a table
+        self._view: Maintained | None = view  # set until they are converted to a table
         self._rows: Rows | None = rows
         self._table: pa.Table | None = None
         self._failure: Exception | None = None
@@ -64,7 +64,9 @@ class Delta:
                 try:
                     self._become(self._converted())
                 except (MemoryError, pa.ArrowException) as e:
-                    self._failure, self._view, self._rows = e, None, None
+                    self._failure = e
+                    self._view = None
+                    self._rows = None
 
     def _converted(self) -> pa.Table:
         view, rows = self._view, self._rows
@@ -78,7 +80,9 @@ class Delta:
         return pa.Table.from_arrays([*columns, pa.array(rows.weights)], schema=schema)
 
     def _become(self, table: pa.Table) -> None:
-        self._table, self._view, self._rows = table, None, None
+        self._table = table
+        self._view = None
+        self._rows = None
 
 
 class Unread:

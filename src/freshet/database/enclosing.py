@@ -83,7 +83,9 @@ class _Chosen:
     """Rows of all tables, numbered consecutively: those that stay and those that are fleeting."""
 
     def __init__(self, tables: Mapping[str, pa.Table], staying: Int64s, fleeting: Int64s) -> None:
-        self.tables, self.staying, self.fleeting = tables, staying, fleeting
+        self.tables = tables
+        self.staying = staying
+        self.fleeting = fleeting
 
     def transactions(self, rounds: int, late: int, size: int) -> Iterator[dict[str, pa.Table]]:
         early = len(self.staying) - late

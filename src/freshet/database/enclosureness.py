@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from freshet.database.fed_rows import Fed, fed_rows
+from freshet.database.fed_rows import NestedRows, fed_rows
 from freshet.database.lifespans import NONE, Lifespans, Packing, joined, lifespans
 from freshet.errors import ChangeError, PlanError
 from freshet.logical.query import TableSchema
@@ -108,7 +108,7 @@ def enclosure(stream: Any, plan: Plan | None = None) -> Enclosureness:
     >>> freshet.enclosure([{"t": [{"a": 1}]}, {"t": [{"a": 2}]}]).sequence
     1.0
     """
-    fed = Fed() if plan is None else fed_rows(stream := _repeatable(stream), plan.root)
+    fed = NestedRows() if plan is None else fed_rows(stream := _repeatable(stream), plan.root)
     spans, changes = lifespans(stream, fed.pauses)
     last = changes + sum(fed.pauses) + 1
     every = joined(list(spans.values()))
@@ -127,7 +127,7 @@ def _repeatable(stream: Any) -> Any:
 # Trees ------------------------------------------------------------------------------------------------------------
 
 
-def _trees(root: AnyPlan, spans: Mapping[str, Lifespans], fed: Fed, last: int) -> tuple[TreeEnclosureness, ...]:
+def _trees(root: AnyPlan, spans: Mapping[str, Lifespans], fed: NestedRows, last: int) -> tuple[TreeEnclosureness, ...]:
     read = sorted({s.name.lower() for s in schemas(root)})
     if "" in spans:
         raise PlanError(
@@ -168,7 +168,9 @@ def _tree(plan: QueryPlan, own: list[Lifespans], last: int) -> TreeEnclosureness
     return TreeEnclosureness(max(sequence, 1.0), max(inside / max(count, 1), 1.0))
 
 
-def _tuples(plan: QueryPlan, i: int, spans: Mapping[str, Lifespans], fed: Fed, path: tuple[int, ...]) -> Lifespans:
+def _tuples(
+    plan: QueryPlan, i: int, spans: Mapping[str, Lifespans], fed: NestedRows, path: tuple[int, ...]
+) -> Lifespans:
     node = plan.nodes[i]
     if node.generalized:
         return NONE

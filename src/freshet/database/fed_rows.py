@@ -31,21 +31,21 @@ from freshet.state.strings import StringPool
 Place = tuple[tuple[int, ...], int]
 
 #: For each select and nested query: moment, row and weight of each change.
-Heard = dict[tuple[int, int], list[tuple[int, Int64s, int]]]
+NestedChanges = dict[tuple[int, int], list[tuple[int, Int64s, int]]]
 
 
 @dataclass
-class Fed:
+class NestedRows:
     """`pauses`: how many rows nested queries change after each transaction. `spans`: the lifespans of these rows."""
 
     pauses: list[int] = field(default_factory=list)
     spans: dict[Place, Lifespans] = field(default_factory=dict)
 
 
-def fed_rows(stream: Any, plan: AnyPlan) -> Fed:
+def fed_rows(stream: Any, plan: AnyPlan) -> NestedRows:
     """The fed rows of a sequence that can be read again, if some join of the plan reads a query."""
     if isinstance(stream, (pa.Table, pa.RecordBatch)) or not any(map(_joins_queries, _plans(plan))):
-        return Fed()
+        return NestedRows()
     return _Run(plan).all(stream)
 
 
@@ -70,7 +70,7 @@ class _Run:
         }
         self.kept = maintain(arena.scope("view"), plan, self.tables, pool)
         self.kept.load([])
-        self.heard: Heard = {}
+        self.nested_changes: NestedChanges = {}
         self.places: dict[Place, tuple[int, int]] = {}
         self.now = 0
         self._listen(plan, self.kept, ())
@@ -81,33 +81,35 @@ class _Run:
             return self._listen(plan.source, source, (*path, 0))
         queries = kept.reads or kept.below
         if isinstance(plan, QueryPlan) and isinstance(kept, Select):
-            kept.listener = lambda query, rows: self._hear((id(kept), id(query)), rows)
+            kept.listener = lambda query, rows: self._record((id(kept), id(query)), rows)
             nested = [i for i, r in enumerate(plan.relations) if not isinstance(r.source, TableSchema)]
             for relation, query in zip(nested, queries, strict=True):
                 self.places[path, relation] = (id(kept), id(query))
         for i, ((_, below), query) in enumerate(zip(inputs(plan), queries, strict=True)):
             self._listen(below, query, (*path, i))
 
-    def _hear(self, place: tuple[int, int], rows: Rows) -> None:
+    def _record(self, place: tuple[int, int], rows: Rows) -> None:
         for at in np.argsort(rows.weights > 0, kind="stable"):  # deletes come first
             self.now += 1
-            self.heard.setdefault(place, []).append((self.now, rows.lanes[at].copy(), int(rows.weights[at])))
+            self.nested_changes.setdefault(place, []).append((self.now, rows.lanes[at].copy(), int(rows.weights[at])))
 
-    def all(self, stream: Any) -> Fed:
+    def all(self, stream: Any) -> NestedRows:
         transactions = [
             {str(name).lower(): rows for name, rows in t.items() if str(name).lower() in self.tables}
             for t in transactions_of(stream)
         ]
         sizes = [sum(len(changes_of(rows, name)[1]) for name, rows in t.items()) for t in transactions_of(stream)]
         self._apply({name: _initial(name, transactions) for name in self.tables})
-        self.heard, self.now = _begun(self.heard), 0
+        self.nested_changes, self.now = _begun(self.nested_changes), 0
         pauses = []
         for transaction, size in zip(transactions, sizes, strict=True):
             self.now += size
             before = self.now
             self._apply(transaction)
             pauses.append(self.now - before)
-        return Fed(pauses, {place: self._spans(self.heard.get(key, [])) for place, key in self.places.items()})
+        return NestedRows(
+            pauses, {place: self._spans(self.nested_changes.get(key, [])) for place, key in self.places.items()}
+        )
 
     def _apply(self, transaction: dict[str, Any]) -> None:
         changes = [
@@ -130,17 +132,17 @@ class _Run:
         if len(change.changed):
             self.kept.reweigh(table, change.changed, table.reweigh(change))
 
-    def _spans(self, heard: list[tuple[int, Int64s, int]]) -> Lifespans:
-        if not heard:
+    def _spans(self, nested_changes: list[tuple[int, Int64s, int]]) -> Lifespans:
+        if not nested_changes:
             return spans(np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0, np.int64), self.now)
-        _, ids = np.unique(np.stack([row for _, row, _ in heard]), axis=0, return_inverse=True)
-        moments, weights = (np.array([h[i] for h in heard], np.int64) for i in (0, 2))
+        _, ids = np.unique(np.stack([row for _, row, _ in nested_changes]), axis=0, return_inverse=True)
+        moments, weights = (np.array([h[i] for h in nested_changes], np.int64) for i in (0, 2))
         return spans(ids.reshape(-1).astype(np.int64), moments, weights, self.now)
 
 
-def _begun(heard: Heard) -> Heard:
+def _begun(nested_changes: NestedChanges) -> NestedChanges:
     """The rows before the sequence began, at moment 0."""
-    return {place: [(0, row, weight) for _, row, weight in rows] for place, rows in heard.items()}
+    return {place: [(0, row, weight) for _, row, weight in rows] for place, rows in nested_changes.items()}
 
 
 def _initial(name: str, transactions: list[dict[str, Any]]) -> list[dict[str, Any]]:

@@ -24,7 +24,7 @@ def filtered(view: str, fields: tuple[Field, ...], catalog: Definitions, where: 
     """The callback, called only if a row of the delta satisfies the condition, which is SQL over the view's columns."""
     conditions = _conditions(view, catalog, where)
 
-    def heard(tx: Transaction) -> None:
+    def call_if_satisfied(tx: Transaction) -> None:
         delta = tx.deltas.get(view)
         if delta is None:  # the transaction was applied without deltas
             callback(tx)
@@ -36,7 +36,7 @@ def filtered(view: str, fields: tuple[Field, ...], catalog: Definitions, where: 
         if evaluate_filter(conditions, read, delta.num_rows).any():
             callback(tx)
 
-    return heard
+    return call_if_satisfied
 
 
 def _conditions(view: str, catalog: Definitions, where: str) -> tuple[Expression, ...]:

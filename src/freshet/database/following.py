@@ -29,7 +29,7 @@ _WAIT = 0.2  # seconds until a waiting reader checks whether the database was cl
 Change = tuple[int, pa.Table]
 
 
-class _Ear:
+class _Receiver:
     """Receives transactions for a reader as long as the reader exists."""
 
     def __init__(self, reader: Changes) -> None:
@@ -39,7 +39,7 @@ class _Ear:
     def __call__(self, tx: Transaction) -> None:
         reader = self._reader()
         if reader is not None:
-            reader._hear(tx)
+            reader._receive(tx)
         elif self.subscription is not None:
             self.subscription.close()
 
@@ -61,20 +61,22 @@ class Changes(Iterator[Change], AsyncIterator[Change]):
                 raise StateError(
                     f"version {self.version} is past, and a database in memory keeps no log; follow from version {now}"
                 )
-            self._access, self._view, self._follow = access, view, follow
+            self._access = access
+            self._view = view
+            self._follow = follow
             self._coming: deque[Transaction] = deque(maxlen=buffer)
-            self._heard = now  # the last version that arrived, or existed before
+            self._arrived = now  # the last version that arrived, or existed before
             self._came = threading.Condition()
             self._history: tuple[History, Iterator[Change]] | None = None
             self._elsewhere = follow and access.store is not None and access.store.read_only  # another process writes
             self._next: Change | None = None
             self._closed = False
-            ear = _Ear(self)
-            self._subscription = ear.subscription = view.subscribe(ear)
+            receiver = _Receiver(self)
+            self._subscription = receiver.subscription = view.subscribe(receiver)
 
-    def _hear(self, tx: Transaction) -> None:
+    def _receive(self, tx: Transaction) -> None:
         with self._came:
-            self._heard = max(self._heard, tx.version)
+            self._arrived = max(self._arrived, tx.version)
             self._coming.append(tx)  # when it is full, the oldest is discarded, which the reader detects
             self._came.notify_all()
 
@@ -91,10 +93,10 @@ class Changes(Iterator[Change], AsyncIterator[Change]):
     def _from_writer(self) -> Change | None:
         if self._history is None:
             history = history_of(self._access, self._view.name, self.version)
-            self._history = history, history.news()
+            self._history = history, history.new_deltas()
         change = next(self._history[1], None)
         if change is None:  # for now
-            self._history = self._history[0], self._history[0].news()
+            self._history = self._history[0], self._history[0].new_deltas()
         return change
 
     def _from_log(self) -> Change | None:
@@ -113,7 +115,7 @@ class Changes(Iterator[Change], AsyncIterator[Change]):
             if self._coming and self._coming[0].version == self.version + 1 and name in self._coming[0].deltas:
                 tx = self._coming.popleft()
                 return tx.version, tx.deltas[name]
-            now = self._heard
+            now = self._arrived
         if now == self.version:
             return None
         if self._access.store is None:

@@ -69,7 +69,7 @@ class History:
             if self.state.version < until:
                 self._next_log()
 
-    def news(self) -> Iterator[tuple[int, pa.Table]]:
+    def new_deltas(self) -> Iterator[tuple[int, pa.Table]]:
         """The delta of each version that the writer has logged since; ends when there are no more at the moment."""
         while True:
             replaced = self._log.replaced  # before its end is read: nothing is appended to it after that

@@ -14,8 +14,8 @@ from enum import Enum, auto
 import pyarrow as pa
 
 from freshet.database.access import Access
-from freshet.database.asking import Asking
 from freshet.database.explaining import explained
+from freshet.database.one_off import OneOffQueries
 from freshet.interrupts import Deferred, deliver
 from freshet.logical.query import TableSchema, is_query
 from freshet.plans import build_plan
@@ -96,8 +96,10 @@ def _listed(wanted: str, names: Iterable[str]) -> str:
 
 
 class Inspecting:
-    def __init__(self, access: Access, asking: Asking) -> None:
-        self._access, self._state, self._asking = access, access.state, asking
+    def __init__(self, access: Access, one_off: OneOffQueries) -> None:
+        self._access = access
+        self._state = access.state
+        self._one_off = one_off
 
     def answer(self, statement: Statement) -> pa.Table:
         with self._state.lock:
@@ -124,7 +126,7 @@ class Inspecting:
             return int(table.tuples.live)
         name = schema.name.replace("`", "``")
         (counting,) = SqlText(f"SELECT COUNT(*) AS n FROM `{name}`").statements()
-        return int(self._asking.ask(counting).column("n")[0].as_py())
+        return int(self._one_off.ask(counting).column("n")[0].as_py())
 
     def _views(self) -> pa.Table:
         try:
@@ -159,7 +161,7 @@ class Inspecting:
         if asked.subject is Subject.PLAN:
             return plan
         start = time.perf_counter()
-        rows = self._asking.ask(asked.query).num_rows
+        rows = self._one_off.ask(asked.query).num_rows
         spent = 1000 * (time.perf_counter() - start)
         return f"{plan}\nanswered   {rows:,} {'row' if rows == 1 else 'rows'} in {spent:.1f} ms, as a one-off query"
 

@@ -8,8 +8,8 @@ from contextlib import suppress
 from freshet.budget import Memory
 from freshet.database.access import Access
 from freshet.database.adapt import Adapt
-from freshet.database.asking import Asking
 from freshet.database.ddl import Ddl
+from freshet.database.one_off import OneOffQueries
 from freshet.database.state import Rehearse, State, unrehearsed
 from freshet.database.statements import Statements
 from freshet.database.transactions import Transactions
@@ -33,8 +33,10 @@ class Instance:
         self.views = Views(self.state, adapt, self._save)
         self.store = store
         self.access = Access(self.state, self.views, store)
-        self.transactions, self.ddl, self.asking = Transactions(self.access), Ddl(self.access), Asking(self.access)
-        self.statements = Statements(self.access, self.ddl, self.transactions, self.asking)
+        self.transactions = Transactions(self.access)
+        self.ddl = Ddl(self.access)
+        self.one_off = OneOffQueries(self.access)
+        self.statements = Statements(self.access, self.ddl, self.transactions, self.one_off)
         self._stop: Callable[[], None] | None = None
 
     def clock_follows(self, system: Callable[[], int], stop: Callable[[], None]) -> None:

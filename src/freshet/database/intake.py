@@ -1,10 +1,10 @@
-"""Rows in any form that users give, as one Arrow batch that can be trusted.
+"""Converts rows in any form that users give to one validated Arrow batch.
 
-Accepts whatever gives Arrow (tables, batches, readers, anything with `__arrow_c_stream__`), pandas and polars frames,
-lists of dicts or tuples, and iterators of any of these. What runs code of others while it is read, a stream or a
-generator, is gathered first, under no lock (`gathered`). Law: what comes out is sound (every
-offset, index and character of it lies where it should), so kernels may follow its addresses; what went in and is not is
-a ChangeError that names table, row and column.
+Accepts Arrow data (tables, batches, readers, anything with `__arrow_c_stream__`), pandas and polars frames, lists of
+dicts or tuples, and iterators of any of these. Inputs that run user code while they are read, such as streams and
+generators, are collected first, without holding a lock (`gathered`). Law: the result is valid (every offset, index and
+character is within bounds), so kernels may follow its addresses; invalid input raises a ChangeError that names table,
+row and column.
 """
 
 from __future__ import annotations
@@ -50,8 +50,8 @@ def as_batch(schema: TableSchema, rows: Any) -> pa.RecordBatch:
 
 
 def _plainly_sound(values: pa.Array) -> bool:
-    """Whether it is ASCII text whose offsets rise within its buffers, seen a buffer at a time: a full validation looks
-    at each text by itself. False also where this cannot tell."""
+    """Whether it is ASCII text with increasing offsets within its buffers. This examines whole buffers, whereas a full
+    validation examines each text. False also if this cannot be decided."""
     wide = values.type == TEXT
     if not (wide or values.type == _STRING) or values.null_count > 0:
         return False
@@ -67,7 +67,7 @@ def _plainly_sound(values: pa.Array) -> bool:
 
 
 def _check_sound(schema: TableSchema, name: str, values: pa.Array | pa.ChunkedArray) -> None:
-    """Refuses offsets, indices and characters that are not what the type says, by the first row that has one."""
+    """Refuses invalid offsets, indices and characters, naming the first row that has one."""
     wrong = _unsound(values)
     if wrong is None:
         return
@@ -78,7 +78,7 @@ def _check_sound(schema: TableSchema, name: str, values: pa.Array | pa.ChunkedAr
             begin = middle
         else:
             end = middle
-    reason = f"{name} is no sound {values.type} ({wrong}); give it as pyarrow makes it"
+    reason = f"{name} is not a valid {values.type} ({wrong}); create it with pyarrow"
     raise ChangeError(reason, schema.name, begin) from None
 
 
@@ -103,7 +103,8 @@ def _one_batch(schema: TableSchema, table: pa.Table) -> pa.RecordBatch:
 def _one_array(schema: TableSchema, name: str, chunks: pa.ChunkedArray) -> pa.Array:
     _check_sound(schema, name, chunks)
     if is_text(chunks.type) or is_bytes(chunks.type):
-        chunks = chunks.cast(TEXT if is_text(chunks.type) else BYTES)  # all may be more than an array of strings holds
+        # all together may exceed the capacity of an array of strings
+        chunks = chunks.cast(TEXT if is_text(chunks.type) else BYTES)
     elif pt.is_dictionary(chunks.type):
         chunks = pa.chunked_array([plain(c) for c in chunks.chunks] or [plain(pa.array([], chunks.type))])
     whole = chunks.combine_chunks()
@@ -123,25 +124,25 @@ def _as_table(schema: TableSchema, rows: Any) -> pa.Table:
         return _from_pandas(schema, rows)
     if module == "polars" and name == "DataFrame":
         for column, kind in zip(rows.columns, rows.dtypes, strict=True):
-            if str(kind).startswith("Object"):  # of which Arrow would get the addresses
-                raise ChangeError(f"column {column} has objects of Python; give it a type of polars", schema.name)
+            if str(kind).startswith("Object"):  # for which Arrow would get addresses
+                raise ChangeError(f"column {column} has Python objects; give it a type of polars", schema.name)
         try:
             return rows.to_arrow()
         except (KeyboardInterrupt, SystemExit):
             raise
-        except BaseException as e:  # a type of polars that Arrow has not; what polars panics of is no Exception
+        except BaseException as e:  # a polars type without Arrow equivalent; a panic of polars is not an Exception
             what = f"the DataFrame has no Arrow form ({type(e).__name__}: {str(e)[:200]})"
             raise ChangeError(f"{what}; cast its columns", schema.name) from None
     raise ChangeError(f"rows are {_article(name)}; {_FORMS}", schema.name)
 
 
 def gathered(table: str, rows: Any) -> Any:
-    """Rows in a form that can be read without running anybody's code for long: streams and generators read to their
-    end, frames that are only planned computed. Others are returned as they are."""
+    """Rows in a form that can be read without running user code for long: streams and generators are read to their end,
+    lazy frames are computed. Other rows are returned unchanged."""
     if isinstance(rows, (pa.Table, pa.RecordBatch, Mapping, Sequence)):
         return rows
     module, name = type(rows).__module__.split(".")[0], type(rows).__name__
-    if module in ("pandas", "polars") and name in ("DataFrame", "Series"):  # of which the second is refused by name
+    if module in ("pandas", "polars") and name in ("DataFrame", "Series"):  # the second of which is refused by name
         return rows
     try:
         if module == "polars" and name == "LazyFrame":
@@ -153,7 +154,7 @@ def gathered(table: str, rows: Any) -> Any:
         parts = list(rows) if isinstance(rows, Iterator) else None
     except (KeyboardInterrupt, SystemExit, ChangeError):
         raise
-    except BaseException as e:  # what polars panics of is no Exception
+    except BaseException as e:  # a panic of polars is not an Exception
         what = f"the {name} could not be read ({type(e).__name__}: {str(e)[:200]})"
         raise ChangeError(f"{what}; give it as a pyarrow Table", table) from e
     if parts is None:
@@ -195,13 +196,13 @@ def _series(schema: TableSchema, name: str, series: Any) -> pa.Array:
             return pa.Array.from_pandas(series)
         if kind == TEXT:
             return pa.Array.from_pandas(series, type=TEXT)
-    except Exception:  # which value it was is found below
+    except Exception:  # the value is identified below
         pass
     return _values(schema, name, [None if _is_missing(v) else v for v in series.tolist()])
 
 
 def _is_missing(value: Any) -> bool:
-    """Whether pandas says NULL by it: None, NaN, NaT, NA."""
+    """Whether pandas uses it for NULL: None, NaN, NaT, NA."""
     is_nan = isinstance(value, float) and value != value
     return value is None or is_nan or type(value).__name__ in ("NaTType", "NAType")
 
@@ -222,7 +223,7 @@ def _from_rows(schema: TableSchema, rows: Sequence[Any]) -> pa.Table:
 
 
 def _from_tuples(schema: TableSchema, rows: Sequence[Any]) -> pa.Table:
-    """Rows with a value for each column, in the order they are declared in; all are inserted."""
+    """Rows with a value for each column, in declaration order; all are inserted."""
     names = [field.name for field in schema.fields]
     for i, row in enumerate(rows):
         if not isinstance(row, tuple):
@@ -239,14 +240,14 @@ def _names(schema: TableSchema, keys: Iterable[Any]) -> list[str]:
     for key in keys:
         name = key if isinstance(key, str) else brief(key)
         if name in names or any("\ud800" <= c <= "\udfff" for c in name):
-            what = "given twice" if name in names else "no column"
+            what = "given twice" if name in names else "not a column"
             known = ", ".join(f.name for f in schema.fields)
             raise ChangeError(f"{brief(name)} is {what}; the table has {known}", schema.name)
         names.append(name)
     return names
 
 
-# Values of Python --------------------------------------------------------------------------------------------------
+# Python values -----------------------------------------------------------------------------------------------------
 
 
 def _values(schema: TableSchema, name: str, values: list[Any]) -> pa.Array:
@@ -254,7 +255,7 @@ def _values(schema: TableSchema, name: str, values: list[Any]) -> pa.Array:
     type_ = None if position is None else schema.fields[position].type
     try:
         return _array(name, type_, values)
-    except Exception:  # whatever an object of the user raises when it is looked at
+    except Exception:  # any error that a user object raises when it is inspected
         pass
     for row, value in enumerate(values):
         try:
@@ -279,12 +280,12 @@ def _not_one(name: str, type_: Type | None) -> str:
 
 
 def _array(name: str, type_: Type | None, values: list[Any]) -> pa.Array:
-    """Values as Arrow would have them given: a number is not taken for a date, a bool not for a number."""
+    """An Arrow array of values: a number is not accepted as a date, nor a bool as a number."""
     if type_ is None and name == WEIGHT:
         if not all(v is None or _is_number(v) for v in values):
             raise TypeError("a weight is a number")
         return pa.array(values)
-    if type_ is None:  # a column that the table does not have is refused for that
+    if type_ is None:  # unknown columns are refused later
         return pa.array(values, pa.string()) if name == CHANGE_TYPE else pa.nulls(len(values))
     if type_.is_nested:
         return _nested(name, type_, values)
@@ -293,9 +294,9 @@ def _array(name: str, type_: Type | None, values: list[Any]) -> pa.Array:
     if type_.name in ("DATE", "TIMESTAMP"):
         return _moments(values, type_)
     if any(isinstance(v, (np.datetime64, np.timedelta64)) for v in values):
-        raise TypeError("a moment is no value of the type")  # pyarrow must not see them among others: it may crash
+        raise TypeError("a date or timestamp is not a value of the type")  # pyarrow may crash on a mixture
     if type_.name == "BINARY" and not all(v is None or isinstance(v, (bytes, bytearray, memoryview)) for v in values):
-        raise TypeError("text is no value of the type")  # which encoding would it be?
+        raise TypeError("text is not a value of the type")  # its encoding would be ambiguous
     has_decimals = any(isinstance(v, Decimal) for v in values)
     if type_.name == "DECIMAL" and has_decimals:
         values = [Decimal(v) if type(v) is int else v for v in values]
@@ -352,7 +353,7 @@ def _elements(value: Any, type_: Type) -> list[Any]:
 
 
 def _read(text: str, type_: Type) -> Any:
-    """A value as JSON has it: ISO 8601 for dates and timestamps, plain digits for decimals."""
+    """A value in JSON form: ISO 8601 for dates and timestamps, plain digits for decimals."""
     form, read = _WRITTEN[type_.name]
     if not form.fullmatch(text):
         raise ValueError(f"{text} is not written as a {type_.name}")
@@ -360,7 +361,7 @@ def _read(text: str, type_: Type) -> Any:
 
 
 def _moments(values: list[Any], type_: Type) -> pa.Array:
-    """Dates and timestamps of Python, numpy and pandas; a DATE with a time of day is left to be refused."""
+    """Dates and timestamps of Python, numpy and pandas; a DATE with a time of day is refused later."""
     kinds = {type(v) for v in values if v is not None}
     if kinds <= {dt.date}:
         return pa.array(values, pa.date32())
@@ -379,7 +380,7 @@ def _is_number(value: Any) -> bool:
 
 _DAY = r"\d{4}-\d{2}-\d{2}"
 _TIME = r"\d{2}:\d{2}(:\d{2}(\.\d{1,6})?)?"
-#: How a text gives a value of these types, in rows of Python: there JSON has no type of its own for them.
+#: The text form of values of these types in Python rows, because JSON has no types for them.
 _WRITTEN: dict[str, tuple[re.Pattern[str], Callable[[str], Any]]] = {
     "DATE": (re.compile(_DAY, re.ASCII), dt.date.fromisoformat),
     "TIMESTAMP": (
@@ -388,5 +389,5 @@ _WRITTEN: dict[str, tuple[re.Pattern[str], Callable[[str], Any]]] = {
     "DECIMAL": (re.compile(r"[+-]?\d{1,38}(\.\d{1,38})?", re.ASCII), Decimal),
 }  # fmt: skip
 
-#: How Arrow is to read what Python gives for a type; of others it finds out by itself.
+#: The Arrow type for Python values of these types; Arrow infers the others.
 _PYTHON = {"STRING": TEXT, "BINARY": BYTES, "BOOLEAN": pa.bool_(), "DOUBLE": pa.float64(), "FLOAT": pa.float64()}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from freshet.database.adapt import Following
-from freshet.database.metrics import Paid
+from freshet.database.metrics import CostMeter
 from freshet.database.state import State
 from freshet.database.transaction import Subscription, Transaction
 from freshet.engine.core import tables_of
@@ -16,9 +16,14 @@ from freshet.plans import Plan
 class KeptView:
     """`made`: the version at which it was created."""
 
-    def __init__(self, state: State, name: str, plan: Plan, paid: Paid, following: Following, made: int) -> None:
-        self.state, self.name, self.key, self.plan = state, name, name.lower(), plan
-        self.paid, self.following, self.made = paid, following, made
+    def __init__(self, state: State, name: str, plan: Plan, paid: CostMeter, following: Following, made: int) -> None:
+        self.state = state
+        self.name = name
+        self.key = name.lower()
+        self.plan = plan
+        self.paid = paid
+        self.following = following
+        self.made = made
         self.subscriptions: list[Subscription] = []
         self.closed = False
 

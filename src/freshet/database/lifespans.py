@@ -84,7 +84,7 @@ def changes_of(given: Any, name: str) -> tuple[pa.Table, Int64s]:
     if WEIGHT in table.column_names:
         weights = whole_weights(table.column(WEIGHT).combine_chunks(), name or None)
     elif CHANGE_TYPE in table.column_names:
-        whole = [kind for kind in ChangeType if kind.says_what_goes]
+        whole = [kind for kind in ChangeType if kind.names_removed_rows]
         weights = read_change_types(table.column(CHANGE_TYPE).combine_chunks(), name or None, among=whole).signs
     return table.drop_columns([c for c in (WEIGHT, CHANGE_TYPE) if c in table.column_names]), weights
 

@@ -33,7 +33,7 @@ _MICROSECOND = dt.timedelta(microseconds=1)
 _LOW = (1 << 64) - 1
 
 
-class NeverThereError(Exception):
+class AbsentValueError(Exception):
     """A value of the right kind that no row can have: one beyond its type, or text that no row has."""
 
 
@@ -86,7 +86,7 @@ def _integer(value: Any, kind: Type) -> int | None:
         return None
     least, greatest = INTEGER_RANGE[kind.name]
     if not least <= value <= greatest:
-        raise NeverThereError
+        raise AbsentValueError
     return value
 
 
@@ -97,7 +97,7 @@ def _fraction(value: Any, kind: Type) -> float | None:
         return value
     held = float(np.float32(value)) if kind.name == "FLOAT" else float(value)
     if held != value:
-        raise NeverThereError
+        raise AbsentValueError
     return held
 
 
@@ -111,10 +111,10 @@ def _decimal(value: Any, kind: Type) -> int | None:
     assert isinstance(exponent, int)
     unscaled, shift = int("".join(map(str, digits)) or "0"), exponent + kind.scale
     if unscaled and shift > kind.precision:
-        raise NeverThereError
+        raise AbsentValueError
     unscaled, left = (unscaled * 10**shift, 0) if shift >= 0 else divmod(unscaled, 10 ** min(-shift, 100))
     if left or unscaled >= 10**kind.precision:
-        raise NeverThereError
+        raise AbsentValueError
     return int(-unscaled if sign else unscaled)
 
 
@@ -146,7 +146,7 @@ def _text(value: Any, kind: Type) -> str | None:
     try:
         value.encode()
     except UnicodeEncodeError:
-        raise NeverThereError from None
+        raise AbsentValueError from None
     return value.ljust(kind.length) if kind.char and kind.length is not None else value  # padded to the declared length
 
 

@@ -22,12 +22,12 @@ from freshet.engine.work import FIGURES, Work
 from freshet.state.arena import Scope
 
 MINUTE = 60.0
-_APART = 1.0  # seconds between two records
+_NOTE_INTERVAL = 1.0  # seconds between two records
 
 
 @dataclass(frozen=True, slots=True)
-class Spent:
-    """Changes of a view's tables, and the steps taken for them."""
+class MeasuredWork:
+    """The changes of a view's tables, and the steps taken for them."""
 
     changes: int
     work: Work = field(default_factory=Work)
@@ -36,8 +36,8 @@ class Spent:
     def counters(self) -> int:
         return self.work.counters
 
-    def since(self, earlier: Spent) -> Spent:
-        return Spent(self.changes - earlier.changes, self.work - earlier.work)
+    def since(self, earlier: MeasuredWork) -> MeasuredWork:
+        return MeasuredWork(self.changes - earlier.changes, self.work - earlier.work)
 
     def as_dict(self) -> dict[str, Any]:
         work = self.work
@@ -57,17 +57,17 @@ class Spent:
         return {"changes": self.changes, **paid}
 
 
-class Paid:
+class CostMeter:
     """The measured cost of one view. `begun` stores, next to the view's state, the totals at its start."""
 
     def __init__(self, scope: Scope, tables: Mapping[str, Scope]) -> None:
         self.scope = scope
         self._changes = {name: changes_of(table) for name, table in tables.items()}
         self._begun = scope.array("begun", np.int64)
-        self._notes: deque[tuple[float, Spent]] = deque()
+        self._notes: deque[tuple[float, MeasuredWork]] = deque()
 
     def follow(self, name: str, table: Scope) -> None:
-        """One of the view's tables has its rows elsewhere."""
+        """Called when one of the view's tables has moved."""
         self._changes[name] = changes_of(table)
 
     def begin(self, kept: Maintained) -> None:
@@ -87,16 +87,16 @@ class Paid:
         """Rows changed in each of the view's tables, since the tables were created."""
         return {name: int(changes.data[0]) for name, changes in self._changes.items()}
 
-    def total(self, kept: Maintained) -> Spent:
+    def total(self, kept: Maintained) -> MeasuredWork:
         changes = sum(self.counts().values())
-        return Spent(changes - int(self._begun.data[0]), kept.work() - Work.kept(self._begun.data[1:]))
+        return MeasuredWork(changes - int(self._begun.data[0]), kept.work() - Work.kept(self._begun.data[1:]))
 
     def note(self, now: float, kept: Maintained) -> None:
         self._notes.append((now, self.total(kept)))
         while now - self._notes[0][0] > MINUTE:
             self._notes.popleft()
 
-    def last_minute(self, now: float, kept: Maintained) -> Spent:
+    def last_minute(self, now: float, kept: Maintained) -> MeasuredWork:
         """Steps since the first record of the last minute; without a record nothing has happened in it."""
         total = self.total(kept)
         return total.since(next((spent for at, spent in self._notes if now - at <= MINUTE), total))
@@ -114,5 +114,5 @@ class Clock:
         now = self.now()
         if now < self._next:
             return None
-        self._next = now + _APART
+        self._next = now + _NOTE_INTERVAL
         return now

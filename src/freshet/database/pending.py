@@ -11,7 +11,7 @@ from freshet.database.delta import Deltas
 from freshet.database.session import Session
 from freshet.database.transaction import SubscriberError, Transaction
 from freshet.errors import StateError
-from freshet.sql.parameters import Given
+from freshet.sql.parameters import ParameterValues
 
 
 class _Database(Protocol):
@@ -22,9 +22,9 @@ class _Database(Protocol):
 
     def apply(self, changes: Any, *, deltas: bool = True) -> Transaction: ...
 
-    def execute(self, sql: str, params: Given | None = None) -> Any: ...
+    def execute(self, sql: str, params: ParameterValues | None = None) -> Any: ...
 
-    def query(self, sql: str, params: Given | None = None) -> pa.Table: ...
+    def query(self, sql: str, params: ParameterValues | None = None) -> pa.Table: ...
 
 
 class PendingTransaction:
@@ -47,7 +47,9 @@ class PendingTransaction:
     """
 
     def __init__(self, db: _Database, session: Session, commit: Callable[[], Transaction | None]) -> None:
-        self._db, self._session, self._commit = db, session, commit
+        self._db = db
+        self._session = session
+        self._commit = commit
         self._done: Transaction | None = None
         self._state = "new"
 
@@ -94,7 +96,7 @@ class PendingTransaction:
         self._check()
         self._db.apply(changes)
 
-    def execute(self, sql: str, params: Given | None = None) -> Any:
+    def execute(self, sql: str, params: ParameterValues | None = None) -> Any:
         """Run SQL statements, as `Database.execute` does, within this transaction.
 
         Parameters
@@ -127,7 +129,7 @@ class PendingTransaction:
         self._check()
         return self._db.execute(sql, params)
 
-    def query(self, sql: str, params: Given | None = None) -> pa.Table:
+    def query(self, sql: str, params: ParameterValues | None = None) -> pa.Table:
         """Run a query, as `Database.query` does; it sees the changes of this transaction.
 
         Parameters

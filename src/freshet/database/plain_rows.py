@@ -1,8 +1,8 @@
-"""Few rows of Python's own values, read as lanes without a detour over Arrow.
+"""Reads small numbers of rows of plain Python values as lanes, without a detour through Arrow.
 
-Law: what is read here is read exactly as `intake` and `changes` would read it, and what is not plain is left to them:
-other types, missing or unknown columns, subclasses, values out of range, `_change_type`. So no row is refused here, and
-none is read differently because of how many there are.
+Law: rows are read here exactly as `intake` and `changes` would read them, and everything that is not plain is left to
+them: other types, missing or unknown columns, subclasses, values out of range, `_change_type`. So no row is refused
+here, and the number of rows does not affect how they are read.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _MOST_TEXT = 4096  # characters; longer ones are checked elsewhere
 
 _EPOCH = dt.date(1970, 1, 1).toordinal()
 
-#: The lanes of a value; None for what is not plain.
+#: The lanes of a value; None if it is not plain.
 Reader = Callable[[Any], tuple[int, ...] | None]
 
 
@@ -83,7 +83,7 @@ class PlainRows:
             return None
 
     def _lanes(self, values: Sequence[Any], texts: list[tuple[int, int, str]], number: int) -> list[int] | None:
-        """The row's lanes; those of text are left for `texts`: row, lane and text."""
+        """The row's lanes; texts are added to `texts` as row, lane and text."""
         lanes = [0] * self.table.width
         for value, (lane, null_lane, bit, reader) in zip(values, self.fields, strict=True):
             if value is None:
@@ -103,7 +103,7 @@ class PlainRows:
 
 
 def _reader(type_: Type) -> Reader | None:
-    """None for a type of which nothing is plain."""
+    """None for a type that has no plain values."""
     if type_.is_integer:
         return _integer(*INTEGER_RANGE[type_.name])
     if type_.name == "DATE":

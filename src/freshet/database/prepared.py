@@ -33,7 +33,7 @@ from freshet.sql.parse import bind_all
 from freshet.sql.source import SqlText, Statement
 
 _MOST = 256  # cached forms
-_DIGITS = 18  # of a whole number that is BIGINT at most
+_DIGITS = 18  # digits of the longest whole number that is still BIGINT
 
 Form = tuple[str, tuple[str, ...]]
 
@@ -104,9 +104,9 @@ class Prepared:
         self._asked.discard(form)
         if len(self._known) >= _MOST:
             self._known.clear()
-        self._known[form] = self._learnt(form, values)
+        self._known[form] = self._lookup_of(form, values)
 
-    def _learnt(self, form: Form, values: Sequence[Any]) -> _Known | None:
+    def _lookup_of(self, form: Form, values: Sequence[Any]) -> _Known | None:
         others = [_other(v, place) for place, v in enumerate(values)]
         try:
             scan, other = self._bound(form[0], values), self._bound(form[0], others)

@@ -25,7 +25,7 @@ def whole(
 ) -> pa.Table:
     """The answer of an operator; `check` is called before each part."""
     schema = as_schema(fields)
-    with memory.lend():
+    with memory.temporary():
         batches: list[pa.RecordBatch] = []
         parts = operator.batches(BATCH)
         while True:

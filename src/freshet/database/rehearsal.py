@@ -34,17 +34,17 @@ _SECONDS = 0.5  # of processor time
 _MANY = 20  # enough rows to make an index grow
 _NAMED = ("kind", "operator", "function", "unit", "span")  # fields of plans that determine which kernels run
 _ENOUGH = 12  # rehearsals in a row that loaded nothing
-_done: set[frozenset[str]] = set()
-_learned = [0]  # kernels loaded after each rehearsal
+_rehearsed: set[frozenset[str]] = set()
+_kernels_attached = [0]  # kernels loaded after each rehearsal
 
 
 def rehearse(tables: Iterable[TableSchema], view: tuple[AnyQuery, Plan] | None = None) -> None:
     """Only tables, or a view over them."""
     tables = list({schema.name.lower(): schema for schema in tables}.values())
     kinds = frozenset(_kinds((tables, None if view is None else view[1].root)))
-    if kinds in _done or _learned[-_ENOUGH:] == [_learned[-1]] * _ENOUGH:
+    if kinds in _rehearsed or _kernels_attached[-_ENOUGH:] == [_kernels_attached[-1]] * _ENOUGH:
         return
-    _done.add(kinds)
+    _rehearsed.add(kinds)
     try:
         with unbudgeted(), Budget(_SECONDS):
             if not _played(tables, view) and view is not None:
@@ -52,7 +52,7 @@ def rehearse(tables: Iterable[TableSchema], view: tuple[AnyQuery, Plan] | None =
                 _played(tables, (query, replace(plan, root=_unfiltered(plan.root))))
     except Exception as e:
         logger.debug("freshet: a rehearsal has ended: %s", e)
-    _learned.append(KERNELS.attached())
+    _kernels_attached.append(KERNELS.attached())
 
 
 def _played(tables: list[TableSchema], view: tuple[AnyQuery, Plan] | None) -> bool:
@@ -96,9 +96,9 @@ def _play(made: Instance, tables: list[TableSchema]) -> bool:
     steps: list[dict[str, Any]] = [
         {name: rows.drop_columns(["_weight"]) for name, rows in first.items()},
         {name: _plain(rows) for name, rows in second.items()},
-        {name: pa.concat_tables([rows, _gone(first[name])]) for name, rows in third.items()},
-        *([] if many is None else [{tables[0].name: many}, {tables[0].name: _gone(many)}]),
-        {name: _gone(pa.concat_tables([second[name], third[name]])) for name in first},
+        {name: pa.concat_tables([rows, _deletions(first[name])]) for name, rows in third.items()},
+        *([] if many is None else [{tables[0].name: many}, {tables[0].name: _deletions(many)}]),
+        {name: _deletions(pa.concat_tables([second[name], third[name]])) for name in first},
     ]
     changed = False
     for changes in steps:
@@ -140,7 +140,7 @@ def _plain(rows: pa.Table) -> list[dict[str, Any]]:
     ]
 
 
-def _gone(rows: pa.Table) -> pa.Table:
+def _deletions(rows: pa.Table) -> pa.Table:
     at = rows.schema.get_field_index("_weight")
     return rows.set_column(at, "_weight", pa.array([-1] * rows.num_rows, pa.int64()))
 

@@ -32,7 +32,7 @@ logger = logging.getLogger("freshet")
 
 _TOGETHER = 1 << 18  # rows applied at once
 _FIRST = np.zeros(1, np.int64)
-_APART = 0.25  # seconds between two messages on the terminal
+_REPORT_INTERVAL = 0.25  # seconds between two messages on the terminal
 
 
 class Replay:
@@ -40,10 +40,14 @@ class Replay:
     one view to maintain."""
 
     def __init__(self, state: State, views: Views, log: Log, catalog: dict[str, Any], only: str | None = None) -> None:
-        self.state, self.views, self.log, self.catalog, self._only = state, views, log, catalog, only
+        self.state = state
+        self.views = views
+        self.log = log
+        self.catalog = catalog
+        self._only = only
         self.transactions, self.rows = 0, 0
         self._undone: set[str] = set()  # views to be built at the end
-        self._told = self._started = time.monotonic()
+        self._last_report = self._started = time.monotonic()
 
     def run(self, until: int | None = None) -> bool:
         """Replays all records, or those up to version `until`; whether there were any."""
@@ -61,7 +65,7 @@ class Replay:
                     self.log.end = record.start
                     break
                 self.take(record)
-            self._say(self.log.end - start, size - start)
+            self._report(self.log.end - start, size - start)
         self.finish()
         return self.log.end > start
 
@@ -149,21 +153,21 @@ class Replay:
 
     def _standing(self, version: int, facts: dict[str, Any]) -> None:
         """What a snapshot says about its origin."""
-        self.state.stand_at(version, int(facts["changes"]), facts["changed"])
+        self.state.restore_counts(version, int(facts["changes"]), facts["changed"])
 
     # Progress ----------------------------------------------------------------------------------------------------
 
-    def _say(self, done: int, of: int) -> None:
+    def _report(self, done: int, of: int) -> None:
         now = time.monotonic()
-        if now - self._told > _APART and sys.stderr.isatty():
-            self._told = now
+        if now - self._last_report > _REPORT_INTERVAL and sys.stderr.isatty():
+            self._last_report = now
             text = f"freshet: recovering {self.log.path.parent}: {self.rows:,} rows, {done / max(of, 1):.0%}"
             print(text, file=sys.stderr, end="\r", flush=True)
 
     def _ended(self) -> None:
         spent = time.monotonic() - self._started
         said = f"freshet: recovered {self.log.path.parent} from its log: {self.rows:,} rows in {spent:.1f} s"
-        if self._told != self._started:
+        if self._last_report != self._started:
             print(said, file=sys.stderr)
         logger.info("%s, up to version %d", said, self.state.version)
 

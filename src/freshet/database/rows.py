@@ -11,7 +11,7 @@ from typing import Any
 import pyarrow as pa
 
 from freshet.database.kept_view import KeptView
-from freshet.database.lookup import NeverThereError, Row, chosen, key_row, lane_form, rows_of
+from freshet.database.lookup import AbsentValueError, Row, chosen, key_row, lane_form, rows_of
 from freshet.database.state import State
 from freshet.engine.maintained import Finder, Maintained
 from freshet.errors import PlanError, brief
@@ -117,12 +117,12 @@ class RowCollection(ABC):
         >>> sorted(row["id"] for row in view.find("Oslo", by="city"))
         [1, 2]
         """
-        with self._standing_still():
+        with self._held_still():
             kept, fields = self._kept.operator, self._kept.plan.root.fields
             finder, values = chosen(self._ways(), fields, self.name, key, by)
             try:
                 lanes = [lane_form(v, fields[c]) for v, c in zip(values, finder.columns, strict=True)]
-            except NeverThereError:
+            except AbsentValueError:
                 return []
             row = key_row([fields[c].type for c in finder.columns], lanes, kept.pool)
             return [] if row is None else rows_of(finder, row, fields, kept.pool)
@@ -134,7 +134,7 @@ class RowCollection(ABC):
         return self._finders[1]
 
     @contextmanager
-    def _standing_still(self) -> Iterator[int]:
+    def _held_still(self) -> Iterator[int]:
         """Checks that the view is open and prevents changes meanwhile; yields the version."""
         try:
             with self._state.lock:
@@ -178,7 +178,7 @@ class RowCollection(ABC):
         names = [field.name for field in self._kept.plan.root.fields]
         known = {name.lower(): name for name in names}
         wanted: dict[str, Any] = {known.get(str(name).lower(), str(name)): value for name, value in key.items()}
-        with self._standing_still():
+        with self._held_still():
             ways = [[names[c] for c in finder.columns] for finder in self._ways()]
         way = next((columns for columns in ways if wanted.keys() >= set(columns)), None)
         if not wanted.keys() <= set(names) or (way is None and wanted.keys() != set(names)):
@@ -200,7 +200,7 @@ class RowCollection(ABC):
 
     def _repr_html_(self) -> str:
         """The first rows as a table, with the total number of rows and the version."""
-        with self._standing_still() as version:
+        with self._held_still() as version:
             count = self.count()
             first = next(self.batches(_SHOWN, ordered=count <= 100_000), None)
         rows = [] if first is None else first.to_pylist()

@@ -4,9 +4,9 @@ Law: the changes of an open transaction are *staged*: tables and views contain t
 never when another thread does. So the transaction reads its own writes everywhere, and no other thread sees a part of
 it. The thread holds the writer's lock until it commits, rolls back or ends: other threads can read meanwhile, but their
 changes wait. A thread that takes the state's lock gets its own version of the state: for another thread the staged
-changes are undone, by the opposite change, and they are applied again for the owner. State is a function of the tables'
-rows, in whatever order they were inserted, so this leaves no trace. A commit undoes the staged changes and applies the
-sum of all changes as one transaction like any other: one version, one record in the log, one delta for each view.
+changes are undone, by the opposite change, and they are applied again for the owner. State depends only on the rows of
+the tables, not on the order of their insertion, so this leaves no trace. A commit undoes the staged changes and applies
+the sum of all changes as one transaction like any other: one version, one record in the log, one delta for each view.
 """
 
 from __future__ import annotations
@@ -41,7 +41,10 @@ class Session:
     """The open transaction, if there is one. Only its own thread calls methods other than `mine` and `_show`."""
 
     def __init__(self, state: State, views: Views, lock: threading.RLock, store: Store | None) -> None:
-        self._state, self._views, self._lock, self._store = state, views, lock, store
+        self._state = state
+        self._views = views
+        self._lock = lock
+        self._store = store
         self._owner: int | None = None
         self._pending: dict[str, Rows] = {}  # the sum of its changes, by table
         self._staged = False
@@ -68,7 +71,7 @@ class Session:
     def add(self, resolved: Resolved) -> Transaction:
         """Stages one more change; if a part of it is invalid, all of it is refused, and the transaction stays open."""
         state, core = self._state, self._state.core
-        with Deferred(), state.lock, state.memory.lend():
+        with Deferred(), state.lock, state.memory.temporary():
             if self._store is not None:
                 self._store.stay()  # a rewrite iterates over slots, which change when rows are undone
             before = core.pool.loose
@@ -115,7 +118,7 @@ class Session:
     def _take_back(self) -> None:
         try:
             self._stage(self._resolved(-1))
-        except Exception:  # the slow way: undo only the tables' rows, and rebuild every view from them
+        except Exception:  # fallback: undo only the rows of tables, and rebuild every view from them
             core = self._state.core
             for name, change in self._resolved(-1).items():
                 table = core.tables[name]

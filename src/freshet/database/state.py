@@ -27,7 +27,7 @@ Rehearse = Callable[[Iterable[TableSchema], tuple[AnyQuery, Plan] | None], None]
 
 
 def unrehearsed(tables: Iterable[TableSchema], view: tuple[AnyQuery, Plan] | None) -> None:
-    """Prepares nothing."""
+    """A rehearsal that does nothing."""
 
 
 class State:
@@ -36,19 +36,21 @@ class State:
     def __init__(self, arena: Arena, memory: Memory, on_disk: bool = False, rehearse: Rehearse = unrehearsed) -> None:
         self.lock = StateLock()
         self.core, self.catalog = Core(arena), Catalog()
-        self.memory, self.on_disk, self.rehearse = memory, on_disk, rehearse
+        self.memory = memory
+        self.on_disk = on_disk
+        self.rehearse = rehearse
         self.definitions: dict[str, dict[str, Any]] = {}  # of views, in order of creation, as stored on disk
         self.numbers = 0  # every table and view has its own name in the arena, also after a drop
         self._changed: dict[str, Growable] = {}  # rows changed in each table
         self._meta = arena.array("database", np.int64)
         self.catalog.clock = self.now
-        self.given: dict[str, Callable[..., Any]] = {}  # functions of Python that views on disk may call, by name
+        self.given: dict[str, Callable[..., Any]] = {}  # Python functions that views on disk may call, by name
         self.system: Callable[[], int] | None = None  # the time that the clock follows
         self.version, self.changes = int(self._meta.data[0]), int(self._meta.data[1])
 
     # Version --------------------------------------------------------------------------------------------------
 
-    def stand_at(self, version: int, changes: int, changed: Mapping[str, int]) -> None:
+    def restore_counts(self, version: int, changes: int, changed: Mapping[str, int]) -> None:
         """Restores from a log the number of rows changed so far, in total and per table."""
         for name, rows in changed.items():
             self._changed[name].data[0] = rows
@@ -89,8 +91,8 @@ class State:
         self._changed[name] = changes_of(table.scope)
 
     def alter_table(self, schema: TableSchema, number: int) -> Table:
-        """The rows of a table in other columns, as `schema.altered` says; returns the table they were in, which is left
-        as it is."""
+        """Copies the rows of a table to a new set of columns, as `schema.altered` says; returns the old table, which is
+        left unchanged."""
         assert schema.altered is not None
         name, changed = schema.name.lower(), int(self._changed[schema.name.lower()].data[0])
         old = self.core.tables[name]
@@ -103,16 +105,17 @@ class State:
         return old
 
     def schema(self, name: str) -> TableSchema:
-        """Of a table by its name in lower case. The clock is not in the catalog: it is not the user's."""
+        """The schema of a table by its name in lower case. The clock is not in the catalog, because it is internal."""
         return CLOCK if name == CLOCK.name else self.catalog.tables[name]
 
     def now(self) -> int:
-        """What NOW() is in a statement that runs once: the clock's time, or the system's where it follows that."""
+        """The value of NOW() in a statement that runs once: the time of the clock, or of the system if the clock
+        follows it."""
         time = self.clock_time()
         return time if self.system is None else max(time, self.system())
 
     def clock_time(self) -> int:
-        """What NOW() is in views: the clock's time; until it is set, 0."""
+        """The value of NOW() in views: the time of the clock, 0 until it is set."""
         table = self.core.tables.get(CLOCK.name)
         with self.lock:
             return int(table.tuples.lanes.data[table.tuples.slots()[0], 0]) if table and table.tuples.live else 0

@@ -1,8 +1,8 @@
 """The lock for access to state.
 
-Law: state is as the thread that holds the lock may see it. An open transaction has its own changes (session.py):
-`shown`, which is called whenever the lock is taken, applies them to the state for the transaction's thread and undoes
-them for any other.
+Law: the state is always the version that the thread holding the lock may see. An open transaction has its own changes
+(session.py): `shown`, which is called whenever the lock is taken, applies them to the state for the transaction's
+thread and undoes them for any other.
 """
 
 from __future__ import annotations

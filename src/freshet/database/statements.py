@@ -17,9 +17,9 @@ import pyarrow as pa
 from freshet.budget import Budget
 from freshet.database import dml
 from freshet.database.access import Access
-from freshet.database.asking import Asking
 from freshet.database.ddl import Ddl
 from freshet.database.inspecting import Inspecting, Inspection, changes_nothing, inspects, read_inspection
+from freshet.database.one_off import OneOffQueries
 from freshet.database.transaction import Transaction
 from freshet.database.transactions import Transactions
 from freshet.engine.table import RowChange
@@ -46,9 +46,12 @@ Limit = Callable[[], AbstractContextManager[Budget]]
 
 
 class Statements:
-    def __init__(self, access: Access, ddl: Ddl, transactions: Transactions, asking: Asking) -> None:
-        self._access, self._ddl, self._transactions, self._asking = access, ddl, transactions, asking
-        self._state, self._inspecting = access.state, Inspecting(access, asking)
+    def __init__(self, access: Access, ddl: Ddl, transactions: Transactions, one_off: OneOffQueries) -> None:
+        self._access = access
+        self._ddl = ddl
+        self._transactions = transactions
+        self._one_off = one_off
+        self._state, self._inspecting = access.state, Inspecting(access, one_off)
 
     def execute(self, statements: list[Statement], seconds: float | None, rows: int | None) -> Any:
         """What the last statement gives: a transaction, a view, a table, or None."""
@@ -73,12 +76,12 @@ class Statements:
                 with budget():
                     answer = self._answer(statement)
             except FreshetError as e:
-                _tell(e, number, len(statements), "queries change nothing")
+                _add_note(e, number, len(statements), "queries change nothing")
                 raise
         return answer
 
     def _answer(self, statement: Statement) -> pa.Table:
-        return (self._inspecting.answer if inspects(statement) else self._asking.ask)(statement)
+        return (self._inspecting.answer if inspects(statement) else self._one_off.ask)(statement)
 
     def _run_all(self, statements: list[Statement], budget: Limit) -> Any:
         bound, session, state = self._bound(statements), self._access.session, self._state
@@ -100,7 +103,7 @@ class Statements:
                 elif state.version > begun_at:
                     kept += f", up to version {state.version}"
                 if isinstance(e, FreshetError):
-                    _tell(e, number, len(statements), kept)
+                    _add_note(e, number, len(statements), kept)
                 raise
             if isinstance(each, Bracket):
                 opened = number if each is Bracket.BEGIN else None
@@ -113,7 +116,7 @@ class Statements:
                 read = read_inspection if inspects(statement) else bind_statement
                 bound.append(read(statement, seen))
             except FreshetError as e:
-                _tell(e, number, len(statements), "nothing was run, because a text is parsed as a whole first")
+                _add_note(e, number, len(statements), "nothing was run, because a text is parsed as a whole first")
                 raise
         return bound
 
@@ -136,7 +139,7 @@ class Statements:
                 return self._insert(statement)
             case Delete(query=query) | Update(query=query) if query is not None:
                 schema = self._state.catalog.tables[statement.table.lower()]
-                rows = dml.replaced(statement, schema, self._asking.answer(query))
+                rows = dml.replaced(statement, schema, self._one_off.answer(query))
                 return self._transactions.apply({statement.table: rows})
             case Delete() | Update():
                 return self._transactions.transact(lambda: self._in_place(statement))
@@ -147,7 +150,7 @@ class Statements:
         if statement.query is None:
             return self._transactions.apply({statement.table: dml.inserted(statement, schema)})
         names = [schema.fields[i].name for i in statement.columns]
-        return self._transactions.apply({statement.table: self._asking.answer(statement.query).rename_columns(names)})
+        return self._transactions.apply({statement.table: self._one_off.answer(statement.query).rename_columns(names)})
 
     def _in_place(self, statement: Delete | Update) -> dict[str, RowChange]:
         """The changes of a statement to the rows of its table."""
@@ -164,7 +167,7 @@ def _kept(before: int) -> str:
     return "statement 1 was kept" if before == 1 else f"statements 1 to {before} were kept"
 
 
-def _tell(error: FreshetError, number: int, of: int, kept: str) -> None:
+def _add_note(error: FreshetError, number: int, of: int, kept: str) -> None:
     """Adds to an error which of several statements failed, and what happened to the others."""
     if of > 1:
         note = f"statement {number + 1} of {of} failed; {kept}"

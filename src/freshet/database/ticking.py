@@ -1,8 +1,8 @@
-"""A clock that follows the system's: a thread moves it when a row is due.
+"""Lets the clock follow the system's clock: a thread advances it when a row is due.
 
-Nothing happens while nothing is due: a tick looks at the first row of each order of time. So views are behind by one
-tick at most, and no transaction is made that changes nothing. What fails (a view without an answer at that time) is
-logged and tried again at the next tick; the clock stands until then.
+While no row is due nothing happens: a tick reads the first row of each order of time. So views are at most one tick
+behind, and there are no empty transactions. A failure (a view without an answer at that time) is logged and retried at
+the next tick; until then the clock does not advance.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def system_time() -> int:
 
 
 class Ticking:
-    """Ends with `stop`, or when nobody holds the database any more."""
+    """Ends with `stop`, or when the database is no longer referenced."""
 
     def __init__(self, inner: Instance, seconds: float = TICK) -> None:
         self._inner, self._seconds = weakref.ref(inner), seconds
@@ -62,11 +62,11 @@ class Ticking:
         except FreshetError as e:
             if str(e) != self._failed:
                 self._failed = str(e)
-                logger.warning("freshet: the clock stands still: %s", e)
+                logger.warning("freshet: the clock was not advanced: %s", e)
 
 
 def _first_due(core: Core) -> int | None:
-    """The earliest time at which some row turns, or goes."""
+    """The earliest time at which some row changes or expires."""
     agendas = [t.agenda for t in core.tables.values() if t.agenda is not None]
     agendas += [o.agenda for root in core.operators.values() for o in _timed(root)]
     return min((first for agenda in agendas if (first := agenda.first) is not None), default=None)

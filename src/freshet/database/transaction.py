@@ -37,7 +37,9 @@ class Subscription:
     def __init__(
         self, callback: Callable[[Transaction], object], since: int, forget: Callable[[Subscription], None]
     ) -> None:
-        self.callback, self.since, self.closed = callback, since, False
+        self.callback = callback
+        self.since = since
+        self.closed = False
         self._forget = weakref.WeakMethod(forget)  # a subscription does not keep its view in memory
 
     def close(self) -> None:
@@ -123,7 +125,9 @@ class Transaction:
     __slots__ = ("_errors", "deltas", "version")
 
     def __init__(self, version: int, deltas: Deltas, errors: list[SubscriberError]) -> None:
-        self.version, self.deltas, self._errors = version, deltas, errors
+        self.version = version
+        self.deltas = deltas
+        self._errors = errors
 
     @property
     def errors(self) -> tuple[SubscriberError, ...]:

@@ -4,10 +4,10 @@ A transaction is resolved whole before anything changes, and then applied by the
 has no value on some joined row (an overflow, a division by zero), or the log cannot be written, the tables are put back
 and the views are rebuilt from them: slow, rare, and always right.
 
-A database in a folder (durable/) writes each transaction to its log when all else has succeeded and before anybody
-hears of it. A transaction that must be synced is applied first: other threads can read its version, and write the next
-one, while the disk is waited for without any lock (`_acknowledge`). It is published, and `apply` returns, when the disk
-has it.
+A database in a folder (durable/) writes each transaction to its log after everything else has succeeded, and before it
+is published. A transaction that must be synced is applied first: other threads can read its version, and write the next
+one, while this thread waits for the disk without any lock (`_acknowledge`). It is published, and `apply` returns, once
+it is on disk.
 """
 
 from __future__ import annotations
@@ -37,24 +37,26 @@ from freshet.state.rows import Rows
 
 logger = logging.getLogger("freshet")
 
-_REPACKED = 1 << 16  # slots from which on a table gives room back
+_REPACKED = 1 << 16  # slots from which on the memory of a table is freed
 
-#: What a transaction does to each table, found under the lock of the state.
+#: The change of each table by a transaction, resolved under the lock of the state.
 Resolved = Callable[[], dict[str, RowChange]]
 
 
 class Transactions:
     def __init__(self, access: Access) -> None:
-        self._access, self._state, self._views, self._store = access, access.state, access.views, access.store
+        self._access = access
+        self._state = access.state
+        self._views = access.views
+        self._store = access.store
         self.unread = Unread()
-        self._empty: dict[str, Delta] = {}  # of views by name: one that says nothing is the same each time
+        self._empty: dict[str, Delta] = {}  # of views by name: the same object if nothing changed
         self._publisher = Publisher(access.views.subscriptions)
         self._keeps = False  # whether the writer's lock is kept until more has been done
 
     @contextmanager
     def keeping(self, lock: bool) -> Iterator[None]:
-        """Whether whoever has the lock keeps it while it waits for the disk: statements follow that were bound
-        before."""
+        """Keeps the lock while waiting for the disk, because the statements that follow are already bound."""
         before = self._keeps
         self._keeps = before or lock
         try:
@@ -72,7 +74,7 @@ class Transactions:
             return self.transact(lambda: self._resolved(changes), deltas)
 
     def advance(self, to: Time) -> Transaction:
-        """Moves the clock on; the rows that are due then are part of the transaction."""
+        """Advances the clock; the rows that become due are part of the transaction."""
         with self._access.lock:
             self._access.check_writable()
             self._access.session.check_none("advancing the clock")
@@ -82,7 +84,7 @@ class Transactions:
             return self.transact(lambda: self._clock_at(time_of(to, self._state.clock_time())))
 
     def follow_clock(self) -> None:
-        """Moves the clock to the system's time, where it follows that and is behind."""
+        """Advances the clock to the system's time, if it follows it and is behind."""
         with self._access.lock:
             state = self._state
             if state.system is None or self._access.closed or self._access.session.mine:
@@ -93,9 +95,9 @@ class Transactions:
                 self.transact(lambda: self._clock_at(time))
 
     def transact(self, resolved: Resolved, deltas: bool = True) -> Transaction:
-        """What is resolved is applied under one lock of the state, and then acknowledged: also if what follows the
-        transaction fails, for it has happened. The caller holds the writer's lock. Within an open transaction it is
-        staged instead."""
+        """Resolves and applies changes under one acquisition of the state's lock, and then acknowledges them, even if
+        later steps fail, because the transaction is then applied. The caller holds the writer's lock. Within an open
+        transaction the changes are staged instead."""
         if self._access.session.mine:
             return self._access.session.add(resolved)
         tx: Transaction | None = None
@@ -104,7 +106,7 @@ class Transactions:
             with Deferred():
                 try:
                     with state.lock:
-                        with state.memory.lend():
+                        with state.memory.temporary():
                             changes, tx = self._take(resolved, deltas)
                         self._tidy(changes)
                 finally:
@@ -132,7 +134,7 @@ class Transactions:
 
     def _resolved(self, changes: Mapping[str, Any]) -> dict[str, RowChange]:
         core, catalog = self._state.core, self._state.catalog
-        mark = None  # of the texts, before the first table that has some
+        mark = None  # mark in the pool, before the first table that adds texts
         resolved: dict[str, RowChange] = {}
         try:
             for name, rows in changes.items():
@@ -155,8 +157,8 @@ class Transactions:
     def _clock_at(self, time: int) -> dict[str, RowChange]:
         clock, now = self._state.core.tables[CLOCK.name], self._state.clock_time()
         if time < now:
-            what = f"the clock stands at {shown(now)}, and time does not go back to {shown(time)}"
-            raise ChangeError(f"{what}; go on from there")
+            what = f"the clock is at {shown(now)} and cannot go back to {shown(time)}"
+            raise ChangeError(f"{what}; give a later time")
         rows = np.array([[now, 0], [time, 0]], np.int64)
         gone = 1 - clock.tuples.live
         moved = {CLOCK.name: clock.resolve(rows[gone:], np.array([-1, 1])[gone:])}
@@ -172,7 +174,7 @@ class Transactions:
         return ChangeError(f"no table {name}; the tables are {tables}")
 
     def _take(self, resolved: Resolved, deltas: bool) -> tuple[dict[str, RowChange], Transaction]:
-        """The texts that rows bring are held by them until they go."""
+        """Counts the texts of added rows as held, and those of removed rows as loose."""
         pool, tables = self._state.core.pool, self._state.core.tables
         before = pool.loose
         changes = resolved()
@@ -222,7 +224,7 @@ class Transactions:
         return Deltas(shown)
 
     def _record(self, changes: dict[str, RowChange], version: int) -> Callable[[], None]:
-        """What writes a transaction to the log, made before its rows change."""
+        """Prepares the log record of a transaction, before its rows change."""
         store = self._store
         assert store is not None
         record = store.transaction([(self._state.core.tables[n], c) for n, c in changes.items()], version)
@@ -230,16 +232,15 @@ class Transactions:
         return lambda: store.commit(record, version)
 
     def _put_back(self) -> None:
-        """The tables are as they were; the views become so."""
+        """Rebuilds the views after the tables were restored."""
         if self._store is not None:
             self._store.stay()
         with unlimited():
             self._views.rebuild(())
 
     def _acknowledge(self, tx: Transaction) -> None:
-        """Waits until a transaction is safe, and has it published. Whoever has the writer's lock gives it up meanwhile,
-        so that others can write and share the sync; but not while subscribers are called, for whom nothing changes
-        then."""
+        """Waits until a transaction is durable, and publishes it. Meanwhile the writer's lock is released, so that
+        others can write and share the sync; but not while subscribers are called, for whom nothing may change then."""
         store = self._store
         if store is not None and not store.settled(tx.version):
             if self._publisher.publishing or self._keeps:
@@ -251,7 +252,7 @@ class Transactions:
             self.publish()
 
     def publish(self) -> None:
-        """Transactions that are safe."""
+        """Publishes durable transactions."""
         self._publisher.publish(self._settled)
 
     def _settled(self, version: int) -> bool:
@@ -274,8 +275,8 @@ class Transactions:
         self._views.follow()
 
     def _repack(self) -> None:
-        """Tables of which most rows are gone give their room back, and the views over them are rebuilt. That costs as
-        much as there are rows to be read, and is done when more have gone since it was last done."""
+        """Compacts tables in which most slots are free, and rebuilds the views over them. The cost is proportional to
+        the number of rows read, and it is done only if more rows than that were deleted since the last time."""
         core = self._state.core
         gone = {n: t.tuples.used - t.tuples.live for n, t in core.tables.items() if t.tuples.used >= _REPACKED}
         if not gone:
@@ -295,5 +296,6 @@ class Transactions:
                 core.tables[name].repack()
             self._views.rebuild(views)
             give_back()
-        except Exception as e:  # the transaction stands; what could not be built is built before it is next asked for
+        except Exception as e:
+            # the transaction is applied; views that could not be rebuilt are rebuilt before they are next read
             logger.warning("freshet: views could not be rebuilt: %s", e)

@@ -38,7 +38,9 @@ class View(RowCollection):
     """
 
     def __init__(self, access: Access, kept: KeptView) -> None:
-        self._access, self._state, self._kept = access, access.state, kept
+        self._access = access
+        self._state = access.state
+        self._kept = kept
         self._reader = ViewReader(access, kept)
 
     @property

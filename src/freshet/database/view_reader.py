@@ -1,7 +1,7 @@
 """Reads a view's answer for its public class: batch by batch, as a whole, or counted.
 
-Law: code that touches state holds the lock of the state, or reads a copy of it (aside.py). A read that spans several
-batches raises StateError as soon as the view is no longer the one it began with.
+Law: code that touches state holds the lock of the state, or reads a copy of it (state_copy.py). A read that spans
+several batches raises StateError as soon as the view is no longer the one it began with.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from typing import TypeVar
 import pyarrow as pa
 
 from freshet.database.access import Access
-from freshet.database.aside import Aside, Reading, read
 from freshet.database.kept_view import KeptView
 from freshet.database.reading import as_schema, following, unchanging, whole
+from freshet.database.state_copy import Reading, StateCopy, read
 from freshet.engine.maintained import Maintained
 from freshet.errors import StateError
 from freshet.interrupts import Deferred, deliver
@@ -25,7 +25,9 @@ T = TypeVar("T")
 
 class ViewReader:
     def __init__(self, access: Access, kept: KeptView) -> None:
-        self._access, self._state, self._kept = access, access.state, kept
+        self._access = access
+        self._state = access.state
+        self._kept = kept
 
     def check_open(self) -> None:
         self._access.check_open()
@@ -52,10 +54,10 @@ class ViewReader:
         with self._state.lock, Deferred():
             self.check_open()
             plan, prefix = self._kept.plan.root, self._kept.operator.scope.prefix
-            aside = Aside(self._state, self._kept.tables(), [prefix])
+            state_copy = StateCopy(self._state, self._kept.tables(), [prefix])
         try:
             with Deferred():
-                columns = _columns(aside.view(prefix, plan), rows, ordered)
+                columns = _columns(state_copy.view(prefix, plan), rows, ordered)
             while True:
                 deliver()
                 with Deferred():
@@ -64,7 +66,7 @@ class ViewReader:
                     return
                 yield from batches
         finally:
-            aside.release()
+            state_copy.release()
 
     def whole(self, version: int | None = None) -> pa.Table | None:
         """The whole answer; None if the view is not at that version."""
@@ -121,7 +123,7 @@ class ViewReader:
                 kept.tables(),
                 [prefix],
                 lambda: use(operator, check),
-                lambda aside: use(aside.view(prefix, plan), unchanging),
+                lambda state_copy: use(state_copy.view(prefix, plan), unchanging),
             )
 
         return read(self._state, begin)

@@ -14,9 +14,9 @@ from contextlib import contextmanager, suppress
 from dataclasses import asdict, replace
 from typing import Any
 
-from freshet.database.adapt import Adapt, Chosen, Following
+from freshet.database.adapt import Adapt, CurrentTree, Following
 from freshet.database.kept_view import KeptView
-from freshet.database.metrics import Clock, Paid
+from freshet.database.metrics import Clock, CostMeter
 from freshet.database.state import State
 from freshet.database.transaction import Subscription
 from freshet.durable.record import number_of
@@ -40,10 +40,12 @@ class Views:
     """`adapt`: when views switch to another join tree; `save` stores definitions."""
 
     def __init__(self, state: State, adapt: Adapt | None = None, save: Callable[[], None] = nothing) -> None:
-        self._state, self._adapt, self._save = state, adapt, save
+        self._state = state
+        self._adapt = adapt
+        self._save = save
         self.clock = Clock()
         self.named: dict[str, KeptView] = {}
-        self.on_time: Callable[[], None] = lambda: None  # moves the clock, where it follows the system's
+        self.on_time: Callable[[], None] = lambda: None  # advances the clock, if it follows the system's
         self._look_at = 0  # number of changes at which a view may next switch trees
 
     def subscriptions(self) -> list[tuple[str, Subscription]]:
@@ -77,7 +79,7 @@ class Views:
             raise
 
     def have_clock(self) -> None:
-        """The clock is a table, whose row changes as time passes; it is made when it is first asked for."""
+        """The clock is a table whose only row changes as time passes; it is created when first needed."""
         state = self._state
         if CLOCK.name not in state.core.tables:
             with state.lock, self.defining():
@@ -103,7 +105,7 @@ class Views:
             return self.make(name, bound, reads, plan, given, why)
 
     def _rehearse(self, query: AnyQuery, plan: Plan) -> None:
-        """Not where it calls functions of Python, which are for the rows that there are."""
+        """Skipped if the view calls Python functions, which must be called only with existing rows."""
         self._state.rehearse(schemas(plan.root), None if codec.functions_in(plan.root) else (query, plan))
 
     def make(self, name: str, bound: AnyQuery, reads: set[str], plan: Plan, fixed: bool, why: str) -> KeptView:
@@ -123,7 +125,7 @@ class Views:
                 old = self.take(key) if key in self.named else None
                 state.definitions[key] = definition
                 state.catalog.add_view(key, bound, reads)
-                view = self._begin(key, plan, operator, Chosen(state.version, why))
+                view = self._begin(key, plan, operator, CurrentTree(state.version, why))
         except BaseException:
             discard(operator)
             state.core.arena.drop(f"account{number}/")
@@ -132,7 +134,7 @@ class Views:
             self.end(*old)
         return view
 
-    def _begin(self, key: str, plan: Plan, operator: Maintained, chosen: Chosen) -> KeptView:
+    def _begin(self, key: str, plan: Plan, operator: Maintained, chosen: CurrentTree) -> KeptView:
         """A view whose state was just built."""
         view = self._add(key, plan, operator, chosen)
         view.paid.begin(operator)
@@ -147,7 +149,7 @@ class Views:
         operator = state.core.attach(f"view{definition['number']}", indexed(plan.root, indexes_of(definition)))
         state.catalog.add_view(key, bound, self._reads(definition, plan, bound))
         state.definitions[key] = definition
-        view = self._add(key, plan, operator, Chosen(**definition["chosen"]))
+        view = self._add(key, plan, operator, CurrentTree(**definition["chosen"]))
         view.paid.note(self.clock.now(), operator)
         self._rehearse(bound, plan)
 
@@ -169,7 +171,7 @@ class Views:
             raise StateError(f"view {definition['name']} has no answer: {e.reason}; restore an older copy") from e
         state.definitions[key] = definition
         state.catalog.add_view(key, bound, self._reads(definition, plan, bound))
-        self._begin(key, plan, operator, Chosen(**definition["chosen"]))
+        self._begin(key, plan, operator, CurrentTree(**definition["chosen"]))
         self._rehearse(bound, plan)
 
     def _reads(self, definition: dict[str, Any], plan: Plan, query: AnyQuery) -> list[str]:
@@ -207,10 +209,10 @@ class Views:
             entries.clear()
             entries.update({key: before[key] for key in keys if key in before})
 
-    def _add(self, key: str, plan: Plan, operator: Maintained, chosen: Chosen) -> KeptView:
+    def _add(self, key: str, plan: Plan, operator: Maintained, chosen: CurrentTree) -> KeptView:
         state, definition = self._state, self._state.definitions[key]
         updates = {name: state.core.tables[name].scope for name in sorted(tables_of(plan.root))}
-        paid = Paid(state.core.arena.scope(f"account{definition['account']}"), updates)
+        paid = CostMeter(state.core.arena.scope(f"account{definition['account']}"), updates)
         following = Following(None if definition["fixed"] else self._adapt, chosen, paid.counts())
         view = KeptView(state, definition["name"], plan, paid, following, int(definition.get("made", 0)))
         self.named[key], state.core.operators[key] = view, operator
@@ -229,7 +231,7 @@ class Views:
             }
 
     def _kept(self, definition: dict[str, Any]) -> tuple[Plan, AnyQuery]:
-        """A view's plan and query as they are kept; columns that shared a name get names of their own."""
+        """The stored plan and query of a view; columns with the same name get unique names."""
         functions = self._state.catalog.functions
         with codec.calling(self._state.given | {name: f.body for name, f in functions.items()}):
             plan = codec.from_json(definition["plan"])
@@ -240,12 +242,11 @@ class Views:
         return plan, query
 
     def alter(self, schema: TableSchema, columns: Sequence[int]) -> None:
-        """A table has other columns; the views that read it are rebuilt over them, all or none. What they are asked,
-        and who hears of them, stays."""
+        """Rebuilds the views that read an altered table, all or none. Their queries and subscribers stay the same."""
         state, name = self._state, schema.name.lower()
         table, keys = state.core.tables[name], self.reading({name})
         if list(columns) == list(range(len(table.fields))):
-            with self.defining():  # names alone: no view reads those
+            with self.defining():  # only names changed: views do not read them
                 state.catalog.add(replace(schema, altered=state.catalog.tables[name].altered))
             return
         altered = replace(schema, altered=Altered(number_of(table), tuple(columns)))
@@ -345,7 +346,7 @@ class Views:
             view.following.chosen = replace(chosen, failed=f"{type(e).__name__}: {e}")
             return
         view.plan, state.core.operators[key] = plan, made
-        view.following.chosen = Chosen(state.version, why, chosen.moves + 1)
+        view.following.chosen = CurrentTree(state.version, why, chosen.moves + 1)
         try:
             state.definitions[key]["number"] = number
             self._define(key)

@@ -91,8 +91,8 @@ def _write(folder: Path, scale: float) -> None:
 
 
 def generator() -> str:
-    beside = Path(sys.executable).parent / "tpchgen-cli"
-    program = str(beside) if beside.exists() else shutil.which("tpchgen-cli")
+    beside_python = Path(sys.executable).parent / "tpchgen-cli"
+    program = str(beside_python) if beside_python.exists() else shutil.which("tpchgen-cli")
     if program is None:
         raise StateError("tpchgen-cli, which generates the TPC-H tables, is not installed; pip install 'freshet[app]'")
     return program

@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from freshet.state.arena import Arena, Kept, describe
+from freshet.state.arena import Arena, SavedArray, describe
 from freshet.state.kernel_cache import code
 
 _MAGIC = b"freshet checkpt\n"
@@ -56,7 +56,7 @@ def write(path: Path, arena: Arena, facts: dict[str, Any], sync: bool) -> None:
         raise
 
 
-def read(path: Path) -> tuple[dict[str, Any], dict[str, Kept]] | str:
+def read(path: Path) -> tuple[dict[str, Any], dict[str, SavedArray]] | str:
     """The facts and the arrays of a checkpoint, or why it is not usable."""
     try:
         with open(path, "rb") as file:
@@ -81,7 +81,7 @@ def read(path: Path) -> tuple[dict[str, Any], dict[str, Kept]] | str:
         return "it does not exist"
     except OSError as e:
         return f"it cannot be read: {e.strerror}"
-    kept: dict[str, Kept] = {}
+    kept: dict[str, SavedArray] = {}
     for name, (described, at, count, wanted) in facts["arrays"].items():
         data = np.frombuffer(mapped, described[0], count, first + at)
         if _sum(data) != wanted:

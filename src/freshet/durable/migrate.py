@@ -21,7 +21,7 @@ from freshet.engine.core import changes_of
 from freshet.engine.table import Table
 from freshet.errors import StateError
 from freshet.plans import codec
-from freshet.state.arena import Arena, Kept
+from freshet.state.arena import Arena, SavedArray
 from freshet.state.strings import StringPool
 
 logger = logging.getLogger("freshet")
@@ -101,9 +101,9 @@ def _known(state: Path) -> dict[str, list[Any]]:
         raise StateError(f"{state / _ARRAYS} is not readable ({e}); restore it from a copy") from None
 
 
-def _arrays(state: Path) -> dict[str, Kept]:
+def _arrays(state: Path) -> dict[str, SavedArray]:
     """The arrays, mapped so that nothing is written to their files."""
-    arrays: dict[str, Kept] = {}
+    arrays: dict[str, SavedArray] = {}
     for name, described in _known(state).items():
         file = state / (name.replace("/", ".") + ".bin")
         try:

@@ -12,7 +12,9 @@ bytes of text; the weights; the lanes; the end of each text; the texts, padded t
 from __future__ import annotations
 
 import json
+import struct
 from collections.abc import Iterable
+from itertools import accumulate
 from typing import Any
 
 import numpy as np
@@ -25,7 +27,8 @@ from freshet.state.tuples import Slots
 TRANSACTION, CATALOG, ROWS, SNAPSHOT = 1, 2, 3, 4
 
 _WORD = 8
-_FEW = 64  # up to this many texts are written one by one; among more, equal ones are written once
+_HEAD = struct.Struct("<5q")
+_FEW = 64  # words of rows whose texts are written one by one; of more rows, equal texts are written once
 
 
 def number_of(table: Table) -> int:
@@ -62,27 +65,37 @@ def rows_payload(parts: Iterable[tuple[Table, Int64s, Int64s]]) -> bytes:
         tables += 1
         lanes = table.text_lanes
         if not lanes:
-            head = np.array((number_of(table), len(rows), rows.shape[1], 0, 0), np.int64)
-            chunks += (head.tobytes(), weights.tobytes(), rows.tobytes())
-            continue
-        rows, ends, text = _with_texts(rows, lanes, table.pool)
-        head = np.array((number_of(table), len(rows), rows.shape[1], len(ends), len(text)), np.int64)
-        chunks += (head.tobytes(), weights.tobytes(), rows.tobytes(), ends.tobytes(), text, bytes(-len(text) % _WORD))
+            words, ends, text = rows.tobytes(), b"", b""
+        elif rows.size <= _FEW:
+            words, ends, text = _with_few_texts(rows, lanes, table.pool)
+        else:
+            words, ends, text = _with_texts(rows, lanes, table.pool)
+        head = _HEAD.pack(number_of(table), len(rows), rows.shape[1], len(ends) // _WORD, len(text))
+        chunks += (head, weights.tobytes(), words, ends, text, bytes(-len(text) % _WORD))
     return b"".join((tables.to_bytes(_WORD, "little"), *chunks))
 
 
-def _with_texts(rows: Int64s, lanes: list[int], pool: StringPool) -> tuple[Int64s, Int64s, bytes]:
+def _with_few_texts(rows: Int64s, lanes: list[int], pool: StringPool) -> tuple[bytes, bytes, bytes]:
+    """The same as `_with_texts`, without the fixed cost of array operations, which small transactions would notice."""
+    words: list[int] = rows.ravel().tolist()
+    texts: list[bytes] = []
+    for row in range(0, len(words), rows.shape[1]):
+        for at in (row + lane for lane in lanes):
+            texts.append(pool.encoded(words[at]))
+            words[at] = len(texts) - 1
+    ends = struct.pack(f"<{len(texts)}q", *accumulate(map(len, texts)))
+    return struct.pack(f"<{len(words)}q", *words), ends, b"".join(texts)
+
+
+def _with_texts(rows: Int64s, lanes: list[int], pool: StringPool) -> tuple[bytes, bytes, bytes]:
+    """The rows with the indexes of their texts, the end of each text, and the texts."""
+    ids, places = np.unique(rows[:, lanes].ravel(), return_inverse=True)
     rows = rows.copy()
-    ids = rows[:, lanes].ravel()
-    if len(ids) > _FEW:
-        ids, places = np.unique(ids, return_inverse=True)
-    else:
-        places = np.arange(len(ids))
     rows[:, lanes] = places.reshape(len(rows), len(lanes))
     texts = pool.text(ids, kind=BYTES)
     _, offsets, data = texts.buffers()
     ends = np.frombuffer(offsets, np.int64, len(ids) + 1)[1:]
-    return rows, ends, b"" if data is None or not len(ends) else data[: int(ends[-1])].to_pybytes()
+    return rows.tobytes(), ends.tobytes(), b"" if data is None or not len(ends) else data[: int(ends[-1])].to_pybytes()
 
 
 def json_payload(value: Any) -> bytes:

@@ -65,7 +65,10 @@ class Store:
             raise ValueError(f"durability is {durability!r}; give one of {', '.join(LEVELS)}")
         if retain < 0:
             raise ValueError(f"retain is {retain}; give the number of versions to keep, or 0")
-        self.path, self.level, self.read_only, self._salvage = path, durability, read_only, salvage
+        self.path = path
+        self.level = durability
+        self.read_only = read_only
+        self._salvage = salvage
         self.pid, self.retain = os.getpid(), retain
         self._claim: FolderLock | None = None
         self._facts: dict[str, Any] | None = None  # of the checkpoint, if it is used
@@ -293,7 +296,9 @@ class Store:
         fresh = self._rewriting.finish(state.version, state.changes, state.changed_rows())
         self._rewriting = None
         self.log.close()
-        self.log, self._facts, self._base = fresh, None, state.version
+        self.log = fresh
+        self._facts = None
+        self._base = state.version
         for _, last, file in KeptLogs(self.path).all():
             if last <= state.version - self.retain:
                 file.unlink(missing_ok=True)

@@ -1,10 +1,10 @@
-"""GROUP BY, kept incrementally: rows with weights in, the change of the answer out.
+"""GROUP BY, maintained incrementally: takes rows with weights, returns the change of the answer.
 
 A group exists while the weights of its rows sum to more than zero. Its state is a row of lanes (see `accumulators`),
-linear in the weights; next to it stands the answer as last emitted, also as a row of lanes. So a flush reads the new
-answer of every touched group, compares it with what was told, and tells the difference: a group that came and went
-within the transaction, or ended as it began, says nothing. A flush that fails changes nothing, and rows applied with
-the opposite weights take the transaction back exactly.
+linear in the weights; next to it is the answer as last emitted, also as a row of lanes. So a flush reads the new answer
+of every touched group, compares it with the last emitted one, and emits the difference: a group that was created and
+deleted within the transaction, or has the same answer as before, emits nothing. A flush that fails changes nothing, and
+rows applied with the opposite weights take the transaction back exactly.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from freshet.state.kernel import AHEAD, inlined, kernel
 from freshet.state.strings import StringPool
 from freshet.state.tuples import Slots, Tuples, prefetch_slots
 
-_TOUCHED, _TOLD = 1, 2  # flags of a group: changed since the last flush; its answer was told
+_TOUCHED, _EMITTED = 1, 2  # flags of a group: changed since the last flush; its answer was emitted
 _ROWS = 0  # lane of the state row that counts the group's rows
 _ANSWERS = 0  # place in meta: rows of the answer
 
@@ -58,7 +58,7 @@ def _same(answers: Any, group: Any, fresh: Any, row: Any) -> Any:
 
 @kernel("i8(i4[::1], i8[:,::1], i1[::1], i8[:,::1], i8[:,::1], b1, i8[::1])")
 def compare_answers(groups: Any, state: Any, flags: Any, answers: Any, fresh: Any, always: Any, found: Any) -> Any:
-    """Counts the answers to take back and to tell; returns a group with a negative count, or -1."""
+    """Counts the answers to retract and to emit; returns a group with a negative count, or -1."""
     for i in range(len(groups)):
         if i % AHEAD == 0:
             prefetch_slots(state, groups, i)
@@ -67,17 +67,17 @@ def compare_answers(groups: Any, state: Any, flags: Any, answers: Any, fresh: An
         rows = state[group, _ROWS]
         if rows < 0:
             return group
-        told = flags[group] & _TOLD != 0
+        emitted = flags[group] & _EMITTED != 0
         exists = always or rows > 0
-        if told and exists and _same(answers, group, fresh, i):
+        if emitted and exists and _same(answers, group, fresh, i):
             continue
-        found[0] += told
+        found[0] += emitted
         found[1] += exists
     return -1
 
 
 @kernel("i8(i4[::1], i8[:,::1], i1[::1], i8[:,::1], i8[:,::1], i8[:,::1], b1, i8, i8[:,::1], i8[:,::1], i4[::1])")
-def tell_changes(
+def emit_changes(
     groups: Any,
     state: Any,
     flags: Any,
@@ -85,29 +85,29 @@ def tell_changes(
     fresh: Any,
     keys: Any,
     always: Any,
-    taken_back: Any,
+    retracted: Any,
     out_keys: Any,
     out: Any,
     emptied: Any,
 ) -> Any:
-    """Writes old answers, then new ones from row `taken_back` on, and makes the new ones those last told; lists the
-    groups that are no more, their state cleared."""
-    old, new, gone = 0, taken_back, 0
+    """Writes old answers, then new ones from row `retracted` on, and stores the new ones as last emitted; lists the
+    groups that no longer exist, and clears their state."""
+    old, new, gone = 0, retracted, 0
     for i in range(len(groups)):
         if i % AHEAD == 0:
             prefetch_slots(answers, groups, i)
             prefetch_slots(keys, groups, i)
         group = groups[i]
-        told = flags[group] & _TOLD != 0
+        emitted = flags[group] & _EMITTED != 0
         exists = always or state[group, _ROWS] > 0
-        flags[group] = _TOLD if exists else 0
+        flags[group] = _EMITTED if exists else 0
         if not exists:
             emptied[gone] = group
             gone += 1
             state[group, :] = 0
-        if told and exists and _same(answers, group, fresh, i):
+        if emitted and exists and _same(answers, group, fresh, i):
             continue
-        if told:
+        if emitted:
             for k in range(out_keys.shape[1]):
                 out_keys[old, k] = keys[group, k]
             for k in range(out.shape[1]):
@@ -152,13 +152,13 @@ class Aggregate:
         self.meta = scope.array("meta", np.int64)
         self.room = 0
         self.touched: Slots = np.empty(64, np.int32)
-        self.listed = np.zeros(1, np.int64)  # how many groups that says
+        self.listed = np.zeros(1, np.int64)  # number of groups listed
         self._begin()
 
-    # What is kept ------------------------------------------------------------------------------------------------
+    # Stored state -----------------------------------------------------------------------------------------------
 
     def _plan(self) -> tuple[list[Feed], list[Feed | None]]:
-        """The feeds and, for each call, its own; COUNT(*) reads the count of rows and needs none."""
+        """All feeds, and the feeds of each call; COUNT(*) reads the count of rows and needs none."""
         shared: dict[Any, list[int]] = {}
         for i, call in enumerate(self.calls):
             if call.args or call.filter is not None:
@@ -177,7 +177,8 @@ class Aggregate:
         return feeds, feed_of
 
     def _finishing(self) -> Int64s:
-        """The program that makes answers of state lanes; calls without a step in it write theirs themselves."""
+        """The program that computes answers from state lanes; calls without a step in it write their answers
+        themselves."""
         steps = []
         self.step_calls: list[int] = []
         self.writers: list[int] = []
@@ -192,15 +193,15 @@ class Aggregate:
         return self.null_lane + call // lanes.NULLS, 1 << call % lanes.NULLS
 
     def _begin(self) -> None:
-        """The one row of a grand total exists before any row came: it is told by the first flush."""
+        """The only row of a grand total exists before any input row: the first flush emits it."""
         if self._grand_total:
             self.reserve(1)
-            if not self.flags.data[0] & _TOLD:
+            if not self.flags.data[0] & _EMITTED:
                 self.flags.data[0] |= _TOUCHED
                 self.touched[0], self.listed[0] = 0, 1
 
     def list_more(self, groups: int) -> None:
-        """Room to list that many more groups as touched."""
+        """Makes room to list that many more groups as touched."""
         listed = int(self.listed[0])
         if listed + groups > len(self.touched):
             bigger = np.empty(2 * (listed + groups), np.int32)
@@ -225,8 +226,8 @@ class Aggregate:
         filters: Sequence[Bools | None],
         weights: Int64s,
     ) -> None:
-        """Rows that come (weight above zero) or go (below); `args[i]` and `filters[i]` belong to call i. How many rows
-        a row stands for, where a call asks, is the last of its arguments."""
+        """Inserts rows (positive weight) or deletes them (negative weight); `args[i]` and `filters[i]` belong to call
+        i. If a call needs the number of copies that a row represents, it is the last argument."""
         rows = len(weights)
         if rows == 0:
             return
@@ -256,7 +257,7 @@ class Aggregate:
         out_keys = np.empty((old + new, 0 if self._grand_total else keys.shape[1]), np.int64)
         out = np.empty((old + new, fresh.shape[1]), np.int64)
         emptied = np.empty(len(touched), np.int32)
-        gone = tell_changes(touched, state, flags, answers, fresh, keys, self._grand_total, old, out_keys, out, emptied)
+        gone = emit_changes(touched, state, flags, answers, fresh, keys, self._grand_total, old, out_keys, out, emptied)
         if gone:
             self.groups.remove(emptied[:gone])
             for feed in self.feeds:
@@ -268,7 +269,7 @@ class Aggregate:
         return self.columns(out_keys, out), weights
 
     def _read(self, groups: Slots) -> Int64s:
-        """The answers of groups as their state has them now, as rows of lanes."""
+        """The current answers of groups, computed from their state, as rows of lanes."""
         state = self.state.data
         out = np.empty((len(groups), self.answers.columns), np.int64)
         out[:, self.null_lane :] = 0
@@ -283,7 +284,7 @@ class Aggregate:
         return out
 
     def too_large(self, step: int) -> EvaluationError:
-        """What the result of a step of the program is."""
+        """The error for a step of the program whose result does not fit."""
         call = self.calls[self.step_calls[step]]
         reason = f"{call.function.upper()} does not fit {call.type}; cast its argument to a type with more digits"
         return EvaluationError(reason)
@@ -294,41 +295,43 @@ class Aggregate:
     # The answer --------------------------------------------------------------------------------------------------
 
     def count(self) -> int:
-        """Rows of the answer as of the last flush."""
+        """The number of rows in the answer as of the last flush."""
         return int(self.meta.data[_ANSWERS])
 
     def batches(self, rows: int) -> Iterator[list[Column]]:
         """The answer as of the last flush, at most `rows` rows at a time."""
         slots = 1 if self._grand_total else self.groups.used
         for start in range(0, slots, rows):
-            told = np.flatnonzero(self.flags.data[start : min(start + rows, slots)] & _TOLD) + start
-            if len(told):
-                yield self.columns(self.groups.lanes.data[told], self.answers.data[told])
+            emitted = np.flatnonzero(self.flags.data[start : min(start + rows, slots)] & _EMITTED) + start
+            if len(emitted):
+                yield self.columns(self.groups.lanes.data[emitted], self.answers.data[emitted])
 
     def found(self, key: Int64s) -> list[Column]:
         """The row of the answer as of the last flush that has this key, given as a row of lanes, or none."""
-        told = self._told(key)
-        return self.columns(self.groups.lanes.data[told], self.answers.data[told])
+        emitted = self._emitted(key)
+        return self.columns(self.groups.lanes.data[emitted], self.answers.data[emitted])
 
     def found_lanes(self, key: Int64s) -> list[tuple[list[int], ...]]:
         """The same as lanes, those of the keys and those of the aggregates."""
-        return [(self.groups.lanes.data[slot].tolist(), self.answers.data[slot].tolist()) for slot in self._told(key)]
+        return [
+            (self.groups.lanes.data[slot].tolist(), self.answers.data[slot].tolist()) for slot in self._emitted(key)
+        ]
 
-    def _told(self, key: Int64s) -> list[int]:
+    def _emitted(self, key: Int64s) -> list[int]:
         slot = int(self.groups.find(key)[0])
-        return [slot] if slot >= 0 and self.flags.data[slot] & _TOLD else []
+        return [slot] if slot >= 0 and self.flags.data[slot] & _EMITTED else []
 
     def string_marks(self, marked: Bools) -> None:
-        """Marks every pool id that this state holds."""
+        """Marks every pool id that this state contains."""
         if not self._grand_total:
             mark_texts(self.groups.lanes.data, self.groups.slots(), self._key_types, 0, marked)
-        told = np.flatnonzero(self.flags.data & _TOLD).astype(np.int32)
-        mark_texts(self.answers.data, told, self.types, 0, marked)
+        emitted = np.flatnonzero(self.flags.data & _EMITTED).astype(np.int32)
+        mark_texts(self.answers.data, emitted, self.types, 0, marked)
         for feed in self.feeds:
             feed.mark(marked)
 
     def reset(self) -> None:
-        """Back to no rows at all."""
+        """Removes all rows."""
         self.groups.reset()
         for array in (self.state, self.answers, self.flags, self.meta):
             array.reset()

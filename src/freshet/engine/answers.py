@@ -1,7 +1,7 @@
-"""What native steps ask of Python, and how it is answered (the law is that of descriptions).
+"""The requests that native steps make of Python, and how they are answered (descriptions.py states the law).
 
-Questions come through one function that ctypes makes, which takes the GIL again. Nothing can be raised through native
-code: an answer that fails is kept, the steps end there, and whoever ran them raises it.
+Requests arrive through one ctypes callback, which acquires the GIL. An exception cannot propagate through native code:
+a request that fails stores its exception, the steps stop, and the caller that ran them raises it.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from freshet.scalar.lanes import width
 from freshet.scalar.types import Type
 from freshet.state.arena import Growable
 from freshet.state.arrays import Int64s
-from freshet.state.rows import TOO_MANY_COPIES, Kept, RowBuffer, Rows
+from freshet.state.rows import TOO_MANY_COPIES, HeldRows, RowBuffer, Rows
 from freshet.state.tuples import Slots
 
 
@@ -45,15 +45,15 @@ class Owner(Protocol):
     wanted: list[ColumnRef]
     sources: list[Table]
     distinguishes: bool
-    raw: Kept
-    pending: Kept
+    raw: HeldRows
+    pending: HeldRows
     touched: bool
     inputs: list[tuple[Any, Table]]
     native: Any
     listener: Callable[[Any, Rows], None] | None
 
     def sink(self) -> int:
-        """Where results go, of the sinks of engine/steps; to groups also where Python does it."""
+        """Which sink of engine/steps receives the results; groups also if Python processes them."""
 
     def _pass_on(self, chunks: Sequence[Rows]) -> None: ...
 
@@ -61,16 +61,18 @@ class Owner(Protocol):
 
 
 class Answering:
-    """One select's side of it. `grouped`: whether rows enter groups natively."""
+    """Answers the requests of one select. `grouped`: whether rows enter groups natively."""
 
     def __init__(self, owner: Owner) -> None:
         assert owner.join is not None
-        self.owner, self.join, self.plan = owner, owner.join, owner.plan
+        self.owner = owner
+        self.join = owner.join
+        self.plan = owner.plan
         self.failure: BaseException | None = None
         self.stale, self.grouped = True, False
         self.touched: Slots | None = None  # the aggregate's list of touched groups, as described
         self.swept: Int64s = np.empty((0, at.SWEPT_WIDTH), np.int64)
-        self._objects: list[Any] = []  # what steps call by a number
+        self._objects: list[Any] = []  # what steps refer to by number
         token = next(_TOKENS)
         _ALL[token] = self
         self.run = np.zeros(at.RUN_WIDTH, np.int64)
@@ -81,11 +83,11 @@ class Answering:
         self._objects += [self.raw, self.pending]
 
     def refresh(self) -> None:
-        """Writes down the addresses."""
+        """Writes the current addresses to the descriptions."""
         raise NotImplementedError
 
     def ready(self) -> None:
-        """Before steps run."""
+        """Called before steps run."""
         if self.stale or (self.grouped and self.touched is not self.owner.aggregate.touched):  # type: ignore[union-attr]
             self.refresh()
         if self.owner.touched:
@@ -94,7 +96,7 @@ class Answering:
             self.gather()
 
     def gather(self) -> None:
-        """What the select's own methods have left is taken over."""
+        """Collects what the select's own methods have left behind."""
         for kept, buffer in ((self.owner.raw, self.raw), (self.owner.pending, self.pending)):
             for rows in kept.take():
                 buffer.put(rows)
@@ -104,7 +106,7 @@ class Answering:
         if failure is not None:
             raise failure
 
-    # Questions ---------------------------------------------------------------------------------------------------
+    # Requests ----------------------------------------------------------------------------------------------------
 
     def answer(self, what: int, whom: int, n: int) -> None:
         _QUESTIONS[what](self, whom, n)
@@ -123,7 +125,7 @@ class Answering:
         self.owner.aggregate.list_more(n)
 
     def _rows(self, lanes: int, n: int) -> Rows:
-        """The rows that a question is about."""
+        """The rows that a request is about."""
         return Rows(
             _copied(self.run[at.ROWS_AT], n * lanes, ctypes.c_int64).reshape(n, lanes),
             _copied(self.run[at.WEIGHTS_AT], n, ctypes.c_int64),
@@ -131,9 +133,6 @@ class Answering:
 
     def _evaluate(self, whom: int, n: int) -> None:
         self.owner._pass_on([self._rows(width(self.owner.row_types), n)])
-        self._took_over()
-
-    def _took_over(self) -> None:
         self.ready()
 
     def _show(self, whom: int, n: int) -> None:
@@ -165,7 +164,7 @@ class Answering:
         nothing = np.empty(0, np.int32)
         change = RowChange(nothing, np.empty((0, table.width), np.int64), np.empty(0, np.int64), slots, to)
         self.join.reweigh(table, slots, table.reweigh(change))
-        self._took_over()
+        self.ready()
 
     def _sweep(self, whom: int, n: int) -> None:
         self.join.left = True
@@ -216,7 +215,7 @@ _ALL: weakref.WeakValueDictionary[int, Answering] = weakref.WeakValueDictionary(
 
 
 def _answered(token: int, what: int, whom: int, n: int) -> int:
-    """1, or 0 when it has failed: nothing may be raised through native code."""
+    """1, or 0 if it failed: an exception cannot propagate through native code."""
     native = _ALL[token]
     try:
         native.answer(what, whom, n)

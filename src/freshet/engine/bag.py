@@ -1,7 +1,7 @@
 """A bag kept fresh: the join of sets of tuples that form a cycle, by delta joins (state/bag has the law).
 
-Stored are the inputs, each once however many roles it plays, with an index for every way in which a step of some delta
-join enters it. The bag's own rows are stored by the operator that reads them.
+Each input is stored once, however many roles it has, with one index for each set of columns by which some delta join
+looks it up. The bag's own rows are stored by the operator that reads them.
 """
 
 from __future__ import annotations
@@ -22,16 +22,24 @@ from freshet.scalar.lanes import unpack
 from freshet.scalar.types import Type
 from freshet.state.arena import Growable, Scope
 from freshet.state.arrays import Bools, Int64s
-from freshet.state.bag import INDEX_COLUMNS, OPTION_COLUMNS, STORE_COLUMNS, extend, link_tuples, unlink_tuples
+from freshet.state.bag import (
+    INDEX_COLUMNS,
+    OPTION_COLUMNS,
+    STEP_COLUMNS,
+    STORE_COLUMNS,
+    extend,
+    link_tuples,
+    unlink_tuples,
+)
 from freshet.state.keys import PART_COLUMNS, Dictionary
-from freshet.state.rows import Kept, Rows, consolidated, no_rows
+from freshet.state.rows import HeldRows, Rows, consolidated, no_rows
 from freshet.state.strings import StringPool
 from freshet.state.tuples import Slots, Tuples
 
 
 @dataclass(slots=True)
 class _Index:
-    """The tuples of a store by some of their lanes."""
+    """Finds the tuples of a store by some of their lanes."""
 
     parts: Int64s
     dictionary: Dictionary
@@ -130,7 +138,7 @@ class _Program:
 
     def arrays(self) -> tuple[Int64s, Int64s, Int64s]:
         return (
-            np.array(self.steps, np.int64).reshape(-1, 4),
+            np.array(self.steps, np.int64).reshape(-1, STEP_COLUMNS),
             np.array(self.options, np.int64).reshape(-1, OPTION_COLUMNS),
             np.array(self.places, np.int64),
         )
@@ -158,7 +166,7 @@ class BagOperator(Maintained):
         self.indexes: list[_Index] = []
         made = [self._program(role) for role in range(len(plan.inputs))]
         self.programs = [(p.bound, *p.arrays()) for p in made]
-        self._addresses: tuple[Int64s, Int64s] | None = None  # of stores and indexes, until an array grows
+        self._addresses: tuple[Int64s, Int64s] | None = None  # of stores and indexes; valid until an array grows
         for array in self._arrays():
             array.watchers.append(self._forget_addresses)
 
@@ -169,7 +177,7 @@ class BagOperator(Maintained):
         self._addresses = None
 
     def _program(self, role: int) -> _Program:
-        """Each step binds the lanes that most inputs need next, as few as possible."""
+        """Each step binds as few lanes as possible, chosen so that most inputs can use them next."""
         lanes, roles = self.role_lanes, range(len(self.role_lanes))
         bound = set(lanes[role])
         program = _Program(np.array(lanes[role], np.int64))
@@ -206,7 +214,7 @@ class BagOperator(Maintained):
     # Transactions ---------------------------------------------------------------------------------------------
 
     def finish(self) -> Rows:
-        parts = Kept()
+        parts = HeldRows()
         for number, (query, store) in enumerate(zip(self.below, self.stores, strict=True)):
             change = query.finish()
             self.steps.data[FED] += len(change)
@@ -220,7 +228,7 @@ class BagOperator(Maintained):
                 self._join(number, come, store.add(come), 1, parts)
         return consolidated(parts, self.width) if parts else no_rows(self.width)
 
-    def _join(self, number: int, rows: Int64s, slots: Slots, sign: int, parts: Kept) -> None:
+    def _join(self, number: int, rows: Int64s, slots: Slots, sign: int, parts: HeldRows) -> None:
         marks = self.stores[number].marks.data
         marks[slots] = 1
         for role, store in enumerate(self.role_store):

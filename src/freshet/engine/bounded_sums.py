@@ -1,9 +1,9 @@
 """Sums below a bound (AJU's join-select-aggregate): for each key, over the rows whose value compares with its bound.
 
-The rows of a key are an ordered multiset of values with partial sums in its nodes (state/ordered): one for their number
-and, for each measure, three whose weights are the measure's known values, their high and their low 32 bits. So sums
-below any bound take O(log n), whether a row comes or the bound moves over a thousand of them, and they are exact: no
-sum of parts of 32 bits outgrows 64. `emitted` has the sums of the last answer, so a transaction emits the difference.
+The rows of a key are an ordered multiset of values with partial sums in its nodes (state/ordered): one that counts them
+and, for each measure, three: the number of its non-NULL values, and the sums of their high and low 32 bits. So the sums
+below any bound take O(log n), whether one row is inserted or the bound moves past a thousand rows, and they are exact:
+a sum of 32-bit parts fits 64 bits. `emitted` holds the sums of the last answer, so a transaction emits the difference.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from freshet.state.strings import StringPool
 from freshet.state.treap import TOTAL
 from freshet.state.tuples import Slots, Tuples
 
-_PARTS = 3  # of a measure: known values, high and low half
+_PARTS = 3  # of a measure: number of non-NULL values, high and low half
 _HALF = 32
 
 
@@ -52,8 +52,8 @@ class BoundedSumsOperator(Maintained):
         kind = _kind(plan.bounds.fields[plan.keys].type)
         self.ordered = [Ordered(scope.scope(f"ordered{i}"), kind) for i in range(1 + _PARTS * measures)]
         self.bounds = scope.array("bounds", np.int64, columns=self.ordered[0].width)
-        self.bounded = scope.array("bounded", np.int64)  # how many bounds a key has: none or one
-        self.emitted = scope.array("told", np.int64, columns=len(self.ordered))  # the name that folders have
+        self.bounded = scope.array("bounded", np.int64)  # number of bounds of a key: 0 or 1
+        self.emitted = scope.array("told", np.int64, columns=len(self.ordered))  # the name in existing folders
         self.total = scope.array("total", np.int64)  # rows of the answer
 
     # Transactions ---------------------------------------------------------------------------------------------
@@ -65,7 +65,7 @@ class BoundedSumsOperator(Maintained):
             touched.append(self._take_bounds(bounds))
         if not touched:
             return joined([], self.width)
-        return self._tell(np.unique(np.concatenate(touched)).astype(np.int32))
+        return self._emit(np.unique(np.concatenate(touched)).astype(np.int32))
 
     def _places(self, rows: Rows, types: Sequence[Type]) -> Slots:
         self.steps.data[[FED, PLACED]] += len(rows)
@@ -98,7 +98,7 @@ class BoundedSumsOperator(Maintained):
         self.bounds.data[slots[come]] = values(columns[self.keys], self.pool)[come]
         return slots
 
-    def _tell(self, touched: Slots) -> Rows:
+    def _emit(self, touched: Slots) -> Rows:
         fresh = self._sums(touched)
         old = self.emitted.data[touched]
         changed = (fresh != old).any(axis=1)
@@ -118,7 +118,7 @@ class BoundedSumsOperator(Maintained):
         return consolidated(parts, self.width)
 
     def _sums(self, slots: Slots) -> Int64s:
-        """What each ordered multiset adds up to within the bound of each key."""
+        """The sum of each ordered multiset within the bound of each key."""
         bound, operator = self.bounds.data[slots], self.plan.operator
         out = np.empty((len(slots), len(self.ordered)), np.int64)
         for i, ordered in enumerate(self.ordered):
@@ -149,14 +149,14 @@ class BoundedSumsOperator(Maintained):
     def count(self) -> int:
         return int(self.total.data[0])
 
-    # Making and unmaking --------------------------------------------------------------------------------------
+    # Loading and closing --------------------------------------------------------------------------------------
 
     def load(self, tables: Sequence[Table]) -> None:
         super().load(tables)
         for query, take in zip(self.below, (self._take_rows, self._take_bounds), strict=True):
             for rows in query.packed():
                 take(rows)
-        self._tell(self.tuples.slots())
+        self._emit(self.tuples.slots())
 
     def string_marks(self, marked: Bools) -> None:
         super().string_marks(marked)
@@ -168,7 +168,7 @@ def _kind(bound: Type) -> int:
 
 
 def _whole(kind: Type, known: Bools, high: Int64s, low: Int64s) -> Column:
-    """The sum of which two halves are known: high * 2**32 + low, where low is not negative."""
+    """The sum given as two halves: high * 2**32 + low, where low is not negative."""
     lifted = high.astype(np.uint64) << np.uint64(_HALF)
     data = lifted + low.astype(np.uint64)
     upper = (high >> _HALF) + (data < lifted)

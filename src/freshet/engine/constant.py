@@ -46,7 +46,7 @@ class Constant(Maintained):
 
     def load(self, tables: Sequence[Table]) -> None:
         for _ in self.batches(max(len(self.plan.rows), 1)):
-            pass  # a value that cannot be computed is refused when the view is made, not when it is read
+            pass  # a value that cannot be computed is refused when the view is created, not when it is read
 
 
 def _no_columns(column: Reference) -> Column:

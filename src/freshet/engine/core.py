@@ -1,12 +1,12 @@
-"""The transaction core: stored tables and the operators over them, which change together.
+"""The transaction core: stored tables and the operators over them, which are changed together.
 
-Law: a resolved change is applied whole or not at all. First, table by table, old rows leave every operator and then
-their table; then rows that stay get their new weights; then new rows enter their table and every operator. So an old
-row of one table never meets a new row of another, and no row appears only to vanish again. Last, the operators finish,
-and their deltas come out together. If anything fails on the way, the tables are put back as they were; the operators
-are then half changed, and `stale` until they are rebuilt from the tables' rows.
+Law: a resolved change is applied whole or not at all. First, table by table, deleted rows are removed from every
+operator and then from their table; then rows with a changed weight get it; then inserted rows are added to their table
+and to every operator. So an old row of one table never joins a new row of another, and no joined row appears only to
+disappear again. Finally the operators finish and emit their deltas together. If anything fails, the tables are
+restored; the operators are then half changed, and `stale` until they are rebuilt from the tables' rows.
 
-A database, the replay of its log and a shard on Spark all change their state here.
+A database, the replay of its log and a shard on Spark all change their state through this module.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from freshet.state.rows import Rows
 from freshet.state.strings import StringPool
 from freshet.state.tuples import Slots
 
-_FEW = 1024  # slots that are not worth giving back
+_FEW = 1024  # fewer slots than this are not worth freeing
 
 TEXT = "text"  # the scope of the pool
 
@@ -40,7 +40,7 @@ class Core:
         self.arena, self.pool = arena, StringPool(arena.scope(TEXT))
         self.tables: dict[str, Table] = {}
         self.operators: dict[str, Maintained] = {}
-        self.stale: set[str] = set()  # operators that must be rebuilt before anything is asked of them
+        self.stale: set[str] = set()  # operators that must be rebuilt before they are used
         self._outlet = Outlet()
 
     # Transactions ---------------------------------------------------------------------------------------------
@@ -48,8 +48,8 @@ class Core:
     def apply(
         self, changes: Mapping[str, RowChange], *, deltas: bool = True, commit: Callable[[], None] | None = None
     ) -> dict[str, Rows]:
-        """Applies what was resolved against the tables, and calls `commit` when all of it is in. Returns the delta of
-        every operator; without `deltas`, these may lack rows."""
+        """Applies changes that were resolved against the tables, and calls `commit` once all are applied. Returns the
+        delta of every operator; without `deltas`, these may be incomplete."""
         undo: list[Undo] = []
         tables, operators = self.tables, self.operators.values()
         self._outlet.open = deltas
@@ -71,7 +71,7 @@ class Core:
             for name, change in changes.items():
                 if len(change.added):
                     table = tables[name]
-                    if table.weights is not None:  # both have room, or neither is changed
+                    if table.weights is not None:  # both get room, or neither is changed
                         table.reserve(len(change.added))
                     slots = table.add(change)
                     undo.append(Undo(table, None, None, slots))
@@ -88,7 +88,7 @@ class Core:
         return emitted
 
     def _take_back(self, undo: Sequence[Undo], tables: Sequence[Table]) -> None:
-        """Puts the tables back, without the room they grew by."""
+        """Restores the tables, and frees the memory they had grown by."""
         self.stale.update(self.operators)
         with unlimited():
             for step in reversed(undo):
@@ -101,7 +101,7 @@ class Core:
                         table.tuples.shrink()
 
     def enter(self, table: Table, change: RowChange) -> Slots:
-        """New rows enter their table and every operator; part of a load, which ends with `finish`."""
+        """Adds rows to their table and to every operator, as part of a load, which ends with `finish`."""
         slots = table.add(change)
         if len(slots):
             for operator in self.operators.values():
@@ -114,8 +114,8 @@ class Core:
             operator.finish()
 
     @contextmanager
-    def unheard(self) -> Iterator[None]:
-        """Nobody takes deltas."""
+    def without_deltas(self) -> Iterator[None]:
+        """Within this block operators need not emit deltas."""
         self._outlet.open = False
         try:
             yield
@@ -125,19 +125,19 @@ class Core:
     # Tables and operators -------------------------------------------------------------------------------------
 
     def table(self, scope: str, schema: TableSchema) -> Table:
-        """A table, with the rows that its scope in the arena holds."""
+        """A table with the rows stored in its scope of the arena."""
         return Table(self.arena.scope(scope), schema.fields, schema.primary_key, self.pool, schema.retention)
 
     def attach(self, scope: str, plan: AnyPlan) -> Maintained:
-        """The operator whose state is in that scope; an empty one if nothing is."""
+        """The operator whose state is in that scope; an empty operator if the scope is empty."""
         return maintain(self.arena.scope(scope), plan, self.tables, self.pool, self._outlet)
 
     def build(self, scope: str, plan: AnyPlan, memory: Memory) -> Maintained:
-        """An operator over the tables' rows; nothing is left of it if that fails."""
+        """Creates an operator over the tables' rows; if that fails, nothing of it remains."""
         try:
             operator = self.attach(scope, plan)
             try:
-                with memory.lend(), self.unheard():
+                with memory.temporary(), self.without_deltas():
                     operator.load([self.tables[name] for name in sorted(tables_of(plan))])
             except BaseException:
                 operator.close()
@@ -148,7 +148,7 @@ class Core:
         return operator
 
     def rebuild(self, name: str, memory: Memory) -> None:
-        """Makes an operator again of the tables' rows."""
+        """Rebuilds an operator from the tables' rows."""
         self.stale.add(name)
         old = self.operators[name]
         discard(old)
@@ -157,15 +157,15 @@ class Core:
         self.stale.discard(name)
 
     def close(self) -> None:
-        """Gives its memory back, now: operators and arrays refer to each other."""
+        """Frees its memory at once; reference cycles between operators and arrays would delay that."""
         for operator in self.operators.values():
             operator.close()
         self.arena.release()
 
-    # Upkeep ---------------------------------------------------------------------------------------------------
+    # Maintenance ----------------------------------------------------------------------------------------------
 
     def sweep(self) -> None:
-        """Frees texts that nothing here holds any more."""
+        """Frees texts that no table or operator refers to."""
         marked = np.zeros(self.pool.used, np.bool_)
         for table in self.tables.values():
             table.string_marks(marked)
@@ -178,12 +178,12 @@ class Core:
 
 
 def changes_of(table: Scope) -> Growable:
-    """Kept with a table of a database: the rows changed in it since it was made."""
+    """Stored with each table of a database: the number of rows changed since the table was created."""
     return table.array("changes", np.int64)
 
 
 def discard(operator: Maintained) -> None:
-    """Ends an operator, and drops its state."""
+    """Closes an operator and drops its state."""
     operator.close()
     operator.scope.drop()
 

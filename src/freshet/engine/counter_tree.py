@@ -1,4 +1,4 @@
-"""The tree of counters that a join keeps, as kernels see it: a row of numbers and addresses for each node.
+"""The tree of counters of a join, in the form that kernels read: a row of numbers and addresses for each node.
 
 State is kept by slot of the nodes' tuples and by key of the edges' dictionaries. When one of these grows, its arrays
 have new addresses: the tree is stale then, and is refreshed before a kernel reads it.
@@ -74,7 +74,7 @@ _KINDS = {
 
 @dataclass(slots=True)
 class KeptNode:
-    """What a node keeps by slot; links are a pair (next, previous) for each edge end."""
+    """What is stored by slot for a node; links are a pair (next, previous) for each end of an edge."""
 
     source: Source
     status: Growable
@@ -98,11 +98,11 @@ class CounterTree:
             if n.edge is not None and n.edge.comparison is not None
         }
         if len(plan.nodes) > MOST_NODES:
-            raise PlanError(f"a join of {len(plan.nodes)} nodes; at most {MOST_NODES} are kept in one tree")
+            raise PlanError(f"a join of {len(plan.nodes)} nodes; a tree can have at most {MOST_NODES}")
         self.table = np.full((len(plan.nodes), TREE_COLUMNS), -1, np.int64)
         self.checks = self._write_shape()
-        self.at, self.checks_at = self.table.ctypes.data, self.checks.ctypes.data  # what kernels take
-        self.heavy = False  # whether any weight counts
+        self.at, self.checks_at = self.table.ctypes.data, self.checks.ctypes.data  # the arguments of kernels
+        self.heavy = False  # whether some row has more than one copy
         self.stale = True
         self._watch()
 
@@ -120,7 +120,7 @@ class CounterTree:
         )
 
     def _write_shape(self) -> Int64s:
-        """Writes down which node is the parent of which, and returns the steps of assertions."""
+        """Writes the parent of each node, and returns the steps of assertions."""
         nodes = self.plan.nodes
         checks: list[list[int]] = []
         for i, node in enumerate(nodes):
@@ -150,15 +150,15 @@ class CounterTree:
         return np.array(checks, np.int64).reshape(-1, CHECK_COLUMNS)
 
     def _check_lanes(self, node: int, path: tuple[int, ...], value: object) -> list[list[int]]:
-        """An assertion's path and final lane, one for each lane of the value. Values under NULL are 0, and the edges on
-        the way hold keys without NULLs, so lanes alone decide."""
+        """The path and final lane of an assertion, one for each lane of the value. NULLs are stored as 0, and the edges
+        along the path have keys without NULLs, so comparing lanes is enough."""
         assert isinstance(value, ColumnRef)
         first, _, _ = self.sources[value.relation].lane(value.column)
         steps = [*path, *[-1] * (CHECK_STEPS - len(path))]
         return [[*steps, first + lane, node] for lane in range(value.type.lanes)]
 
     def lane(self, column: ColumnRef) -> tuple[int, int, int]:
-        """Where tuples have a column: its first lane, the lane of its NULL, and the bit there."""
+        """Where tuples store a column: its first lane, its null lane, and the bit in it."""
         return self.sources[column.relation].lane(column.column)
 
     # Growth ---------------------------------------------------------------------------------------------------
@@ -173,7 +173,7 @@ class CounterTree:
                 edge.dictionary.tuples.lanes.watchers.append(self._mark_stale)
 
     def unwatch(self) -> None:
-        """Stops following the growth of tables, which outlive this view."""
+        """Stops watching the tables, which outlive this view."""
         for source in {id(n.source): n.source for n in self.nodes}.values():
             for array in (source.tuples.lanes, source.weights):
                 if array is not None:
@@ -183,7 +183,7 @@ class CounterTree:
         self.stale = True
 
     def refresh(self) -> None:
-        """Sizes what is kept by slot and by key like its tables and dictionaries, and writes down the addresses."""
+        """Resizes what is stored by slot and by key to match tables and dictionaries, and writes the addresses."""
         for i, node in enumerate(self.nodes):
             row, room = self.table[i], node.source.capacity
             row[ROOM] = room

@@ -1,11 +1,12 @@
-"""A select's state as native steps see it: rows of integers, most of them addresses.
+"""The state of a select as described to native steps: rows of integers, most of them addresses.
 
-Law: a step does what the methods of `Join`, `Select` and `Aggregate` of the same purpose do, to the same arrays, in the
-same order; the two may take turns between steps, and within one: where a step needs what only Python can do (more room,
-an expression that lane code cannot compute, an error in words), it asks (`ask`), and goes on with what has become of
-it. Arrays that grow have new addresses then: after each question descriptions are read again.
+Law: a step has the same effect as the corresponding methods of `Join`, `Select` and `Aggregate`, on the same arrays, in
+the same order, so native and Python code may alternate between steps and within one: if a step needs something that
+only Python can do (more room, an expression that lane code cannot compute, an error message), it sends a request
+(`ask`) and continues with the result. Arrays that grow have new addresses: after each request descriptions are read
+again.
 
-The steps are in join_steps, group_steps and steps; what is asked is answered by engine/native.
+The steps are in join_steps, group_steps and steps; engine/answers handles the requests.
 """
 
 from __future__ import annotations
@@ -20,8 +21,8 @@ from freshet.state.keys import PART_COLUMNS, assign_keys
 from freshet.state.places import HEAD, HOMES, PER_ENTRY, SLACK, open_homes
 from freshet.state.tuples import LIVE, USED, add_rows, remove_rows
 
-# Who runs: the function that answers questions, what it knows the asker by, a number that an answer is, and the rows
-# that a question is about.
+# A run: the function that handles requests, the token that identifies the sender, a number returned by a request, and
+# the rows that a request is about.
 CALLBACK, TOKEN, RESULT, ROWS_AT, WEIGHTS_AT = range(5)
 RUN_WIDTH = 5
 
@@ -30,10 +31,10 @@ PLACES, PLACE_COUNT, LANES, ROOM, STRIDE, WIDTH, KEY_LANES, OCCUPIED, FREE, META
 TUPLES_WIDTH = 13
 
 # A key of a source: engine/sources.KeyColumn.
-SOURCE, DICTIONARY, PARTS, PART_COUNT, IDS, GONE = range(6)
+SOURCE, DICTIONARY, PARTS, PART_COUNT, IDS, REMOVED = range(6)
 COLUMN_WIDTH = 6
 
-# A join: its tree, and where its results go.
+# A join: its tree, and the sink of its results.
 (
     TREE, CHECKS, JOIN_WORK, NODES, HEAVIEST, CHUNK_AT, CHUNK_WEIGHTS, CHUNK_WIDTH, NULLS, MISSING, SELECT_AT, CHUNK,
 ) = range(12)  # fmt: skip
@@ -43,39 +44,39 @@ JOIN_WIDTH = 12
 STEPS, STEP_COUNT, WANTED, WANTED_COUNT, SLOTS_AT, CURSOR, PARTIAL, FIRST_NODE, ORDER = range(9)
 ORDER_WIDTH = 9
 
-# A source of a join: its roles, and the keys its tuples need.
+# A source of a join: its roles, and the keys that its tuples need.
 JOIN, OF, ROLES, ROLE_COUNT, ASSIGNS, ASSIGN_COUNT, ENTRY = range(7)
 ENTRY_WIDTH = 7
-# A role: the node, where changes of it are enumerated from, and its filter (code; 0: none, -1: Python's).
+# A role: the node, the order in which its changes are enumerated, and its filter (code; 0: none, -1: in Python).
 ROLE_NODE, ORIGIN, ROLE_ORDER, FILTER, FILTER_STEPS, FILTER_OUT = range(6)
 ROLE_WIDTH = 6
-# A key to be assigned: to the tuples of some roles, a bit each, or (FROM) to what an earlier one made.
+# A key to assign: to the tuples of some roles, one bit each, or (FROM) to the new ids of an earlier key.
 ASSIGNED, FROM, USERS = range(3)
 ASSIGN_WIDTH = 3
 
-# A select: where results go, the conditions on them, the groups they enter, and what is shown of these.
+# A select: the sink of results, the conditions on them, the groups they enter, and the outputs of groups.
 (
     SINK, RAW, PENDING, WORK_STEPS, CODE, CODE_STEPS, CONDITIONS, CONDITION_COUNT, CONDITION_STEPS, KEY_FIELDS,
     KEY_COUNT, KEY_VALUES, FEEDS, FEED_COUNT, GROUPS, STATE, STATE_WIDTH, ANSWERS, ANSWER_WIDTH, FLAGS, ANSWER_META,
     TOUCHED, TOUCHED_ROOM, LISTED, GROUP_ROOM, PROGRAM, PROGRAM_STEPS, ANSWER_NULLS, SHOWN_CODE, SHOWN_STEPS,
-    SHOWN_FIELDS, SHOWN_COUNT, SHOWN_VALUES, TELLS, SELECT, SWEPT, SWEPT_COUNT, LEFT_AT, CHANGED,
+    SHOWN_FIELDS, SHOWN_COUNT, SHOWN_VALUES, DISTINGUISHES, SELECT, SWEPT, SWEPT_COUNT, LEFT_AT, CHANGED,
 ) = range(39)  # fmt: skip
 SELECT_WIDTH = 39
 TO_RAW, TO_PENDING, TO_GROUPS, TO_PYTHON = range(4)
-# A dictionary of keys: where it counts tuples that have gone, and up to how many of these no sweep pays.
-SWEPT_GONE, SWEPT_WAIT, SWEPT_WIDTH = 0, 1, 2
-# A feed: the first lane of its state, lanes it keeps, whether values take two, the registers of its argument and
-# filter (-1: none).
+# A dictionary of keys: where it counts removed tuples, and up to how many of these a sweep does not pay.
+SWEPT_REMOVED, SWEPT_WAIT, SWEPT_WIDTH = 0, 1, 2
+# A feed: the first lane of its state, the number of its lanes, whether values have two lanes, and the registers of its
+# argument and filter (-1: none).
 FEED_LANE, FEED_LANES, FEED_WIDE, FEED_ARGUMENT, FEED_FILTER = range(5)
 FEED_WIDTH = 5
 
-# Questions.
+# Requests.
 (
     GROW, GROW_BUFFER, GROW_GROUPS, EVALUATE, SHOW, OVERWEIGHT, REWEIGHED, CHANGE_WEIGHTS, SWEEP, NO_VALUE, BROKEN,
     COPIES, LOOK, CHOOSE,
 ) = range(14)  # fmt: skip
 
-# What a step does, to which descriptions.
+# A step: its operation, and the descriptions it applies to.
 OP, FIRST, SECOND, RUN = range(4)
 ENTER, LEAVE, FINISH, TAKE = range(4)
 
@@ -84,7 +85,7 @@ MOST_ROWS = 2048  # results enumerated at a time
 
 @inlined
 def ask(run: Any, what: Any, whom: Any, n: Any) -> Any:
-    """Whether it was answered; all addresses may be others now."""
+    """Whether the request succeeded; all addresses may have changed."""
     return call_back(run[CALLBACK], run[TOKEN], np.int64(what), np.int64(whom), np.int64(n)) != 0
 
 

@@ -1,4 +1,4 @@
-"""DISTINCT above a join whose tree cannot tell rows apart by itself: each row with the number of ways it arises."""
+"""DISTINCT above a join whose tree does not produce each row once: each row with the number of times it is derived."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class DistinctOperator:
         self.counts = scope.array("counts", np.int64)
 
     def apply(self, rows: Rows) -> Rows:
-        """Rows that came to be (+1) or ceased to be (-1)."""
+        """Rows that appeared (+1) or disappeared (-1)."""
         rows = consolidated([rows], rows.lanes.shape[1])
         slots = self.tuples.add(rows.lanes)
         self.counts.grow(len(self.tuples.occupancy.data))

@@ -1,4 +1,5 @@
-"""Native steps above a join: results that enter groups, and what these then show (the law is that of descriptions)."""
+"""Native steps above a join: results enter groups, and the outputs of groups are computed (descriptions.py states the
+law)."""
 
 from __future__ import annotations
 
@@ -7,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from freshet.aggregates.whole_sum import STEP_WIDTH, add_whole, add_wide, finish
-from freshet.engine.aggregate import compare_answers, tell_changes, touch
+from freshet.engine.aggregate import compare_answers, emit_changes, touch
 from freshet.engine.descriptions import (
     ANSWER_META,
     ANSWER_NULLS,
@@ -127,7 +128,7 @@ def every(n: Any) -> Any:
 
 @inlined
 def into_groups(run: Any, s: Any, rows_at: Any, weights_at: Any, width: Any, n: Any) -> Any:
-    """Join results on their way into groups (Select._pass_on)."""
+    """Passes join results on to groups (Select._pass_on)."""
     steps, code = as_int64(s[WORK_STEPS]), as_int64(s[CODE])
     total, checked, registers = s[CODE_STEPS], s[CONDITION_STEPS], max(s[CODE_STEPS], 1)
     data, given = as_int64(rows_at), as_int64(weights_at)
@@ -191,7 +192,7 @@ def into_groups(run: Any, s: Any, rows_at: Any, weights_at: Any, width: Any, n: 
 
 @inlined
 def flush(run: Any, s: Any) -> Any:
-    """Tells how the answers of touched groups have changed (Aggregate.flush), and shows what the select shows of it."""
+    """Emits the changes of the answers of touched groups (Aggregate.flush), as outputs of the select."""
     listed, room = as_int64(s[LISTED]), s[GROUP_ROOM]
     n = listed[0]
     groups = halves(s[TOUCHED], s[TOUCHED_ROOM])[:n]
@@ -217,9 +218,9 @@ def flush(run: Any, s: Any) -> Any:
         keys = table_of(t[LANES], t[ROOM], t[STRIDE])
     out_keys, out = np.empty((changed, key_width), np.int64), np.empty((changed, s[ANSWER_WIDTH]), np.int64)
     emptied = np.empty(n, np.int32)
-    gone = tell_changes(groups, state, flags, answers, fresh, keys, always, old, out_keys, out, emptied)
-    if gone > 0:
-        drop(as_int64(s[GROUPS]), emptied[:gone])
+    deleted = emit_changes(groups, state, flags, answers, fresh, keys, always, old, out_keys, out, emptied)
+    if deleted > 0:
+        drop(as_int64(s[GROUPS]), emptied[:deleted])
     listed[0], s[CHANGED] = 0, 0
     as_int64(s[ANSWER_META])[0] += found[1] - found[0]
     return changed == 0 or show(run, s, out_keys, out, old)
@@ -227,7 +228,7 @@ def flush(run: Any, s: Any) -> Any:
 
 @inlined
 def show(run: Any, s: Any, keys: Any, answers: Any, old: Any) -> Any:
-    """Appends what the select shows of groups to its delta; the first `old` rows are taken back."""
+    """Appends the outputs of groups to the delta; the first `old` rows are retractions."""
     n, width = keys.shape[0], keys.shape[1] + answers.shape[1]
     rows = np.empty((n, width), np.int64)
     for i in range(n):

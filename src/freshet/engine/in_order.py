@@ -1,4 +1,4 @@
-"""What keeps all rows of a query in order, in each partition: the common part of top-k and window functions."""
+"""Keeps all rows of a query in order within each partition: the common part of top-k and window functions."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class InOrder(Maintained):
         self.total = scope.array("total", np.int64)  # rows of the answer
 
     def placed(self, rows: Rows) -> tuple[Slots, Rows]:
-        """A delta of the source, what goes before what comes, and the partition of each row."""
+        """A delta of the source, deletions before insertions, and the partition of each row."""
         self.steps.data[[FED, PLACED]] += len(rows)
         places = np.argsort(rows.weights > 0, kind="stable")
         rows = Rows(rows.lanes[places], rows.weights[places])
@@ -40,7 +40,8 @@ class InOrder(Maintained):
         return groups, rows
 
     def move(self, groups: Slots, rows: Rows, low: int = 0, high: int = 0, keys: int = 0) -> tuple[Int64s, Int64s]:
-        """Takes in placed rows; the change of the windows given, and partitions left empty forgotten."""
+        """Applies rows whose partitions are known, returns the change within the given ranks, and drops empty
+        partitions."""
         moved = self.ranked.move(groups, rows.lanes, rows.weights, low, high, keys)
         self.partitions.drop(groups, self.ranked.roots.data)
         return moved

@@ -1,9 +1,9 @@
 """A query with indexes on its answer.
 
-Law: next to the query's own state stands its answer, each row once with its weight, and for each index the chains of
-rows that agree on its columns. Both follow the query's deltas, so they are as the answer is after every transaction, at
-a cost in proportion to the delta. The query keeps its state in the same scope as without indexes: a process that
-attaches to it and does not look up rows need not know of them.
+Law: in addition to the query's own state, its answer is stored, each row once with its weight, and for each index the
+chains of rows that agree on its columns. Both are updated with the query's deltas, so they match the answer after every
+transaction, at a cost proportional to the delta. The query's state is in the same scope as without indexes, so a
+process that attaches to it without looking up rows can ignore them.
 """
 
 from __future__ import annotations
@@ -111,7 +111,7 @@ class Indexed(Maintained):
 
 
 def key_lanes(rows: Int64s, types: Sequence[Type], columns: Columns) -> Int64s:
-    """The given columns of rows of lanes, as rows of lanes of their own."""
+    """The given columns of rows of lanes, packed as rows of lanes."""
     firsts, nulls = layout(types), value_lanes(types)
     chosen = [types[c] for c in columns]
     at, null_lane = layout(chosen), value_lanes(chosen)

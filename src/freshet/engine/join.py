@@ -1,7 +1,8 @@
 """The join operator: one tree of counters over stored tables (state/tree has the laws).
 
 A change of one table reaches each of its roles in turn, as if the roles were copies updated one after the other, so
-that a self-join's deltas add up exactly. Rows that vanish are enumerated before the tuples die, rows that appear after.
+that the deltas of a self-join add up exactly. Rows that disappear are enumerated before their tuples die, rows that
+appear afterwards.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ from freshet.state.tuples import Slots
 
 
 class Steps(Protocol):
-    """Takes in what enters or leaves a source, as the join itself would."""
+    """Applies insertions and deletions in a source, as the join itself would."""
 
     def insert(self, source: Source, slots: Slots) -> None: ...
 
@@ -41,14 +42,16 @@ class Steps(Protocol):
 
 
 class Join:
-    """`wanted` are the columns results are made of; `sources` the tuples of each relation of the plan. Result rows that
-    appear or vanish go to `out` while `outlet` is open; while it is closed, none are made."""
+    """`wanted`: the columns of results; `sources`: the tuples of each relation of the plan. Result rows that appear or
+    disappear are sent to `out` while `outlet` is open; while it is closed, none are computed."""
 
     def __init__(
         self, scope: Scope, plan: QueryPlan, sources: Sequence[Source], wanted: Sequence[ColumnRef], pool: StringPool,
         out: Sink, outlet: Outlet,
     ) -> None:  # fmt: skip
-        self.plan, self.out, self.outlet = plan, out, outlet
+        self.plan = plan
+        self.out = out
+        self.outlet = outlet
         self.tree = tree = CounterTree(scope, plan, sources, pool)
         self.results = JoinResults(tree, [c.type for c in wanted])
         self.nodes, self.ordered = tree.nodes, tree.ordered
@@ -71,8 +74,8 @@ class Join:
         self.swept = [
             (d, [k for ks in self.keys_of.values() for k in ks if k.dictionary is d]) for d in dictionaries.values()
         ]
-        self.left = False  # whether tuples have left since the last sweep was considered
-        self.native: Steps | None = None  # takes changes in natively, where it can
+        self.left = False  # whether tuples were removed since a sweep was last considered
+        self.native: Steps | None = None  # applies changes natively, where possible
         self.compared = {
             id(self.nodes[i].source)
             for i in self.ordered
@@ -82,8 +85,8 @@ class Join:
         self.ends = [ends.count(i) for i in range(len(plan.nodes))]  # ordered indexes that hold a node's tuples
 
     def _origin(self, node: int) -> int:
-        """The node whose tuples decide which rows change when `node` does: above the topmost edge on the way to
-        the root that only asks for existence, or the node itself."""
+        """The node whose tuples determine which rows change when `node` changes: the parent on the topmost edge towards
+        the root that only tests existence, or the node itself."""
         origin, at = node, node
         while at >= 0:
             edge = self.plan.nodes[at].edge
@@ -95,13 +98,14 @@ class Join:
     # Changes --------------------------------------------------------------------------------------------------
 
     def comes_first(self, source: Source) -> bool:
-        """Whether a source's new tuples should come before its old ones go. Where tuples are only compared with, only
-        the extreme of a key counts: a new value next to the old one moves it, or not, and each change touches no more
-        than what lies between both. The other way round everything would lose its support and find it again."""
+        """Whether a source's new tuples should be inserted before its old ones are removed. If tuples are only compared
+        with, only the extreme value of a key matters: inserting the new value first moves the extreme at most from the
+        old to the new value, and only tuples between the two are touched. In the opposite order all tuples would lose
+        their support and regain it."""
         return id(source) in self.compared
 
     def insert(self, source: Source, slots: Slots) -> None:
-        """Tuples that are now in a table."""
+        """Tuples that were added to a table."""
         roles = self.roles.get(id(source))
         if not roles or not len(slots):
             return
@@ -130,7 +134,7 @@ class Join:
                 self._change(i, alive, 1)
 
     def remove(self, source: Source, slots: Slots) -> None:
-        """Tuples about to leave a table, which still holds them."""
+        """Tuples that are about to be removed from a table, which still contains them."""
         roles = self.roles.get(id(source))
         if not roles or not len(slots):
             return
@@ -155,8 +159,8 @@ class Join:
                 leave(self.tree.at, i, members)
 
     def reweigh(self, source: Source, slots: Slots, before: Int64s) -> None:
-        """Tuples of a bag that stay, with other weights than `before`: no counter moves, and only result rows are
-        emitted. As everywhere, roles change one after the other: those still to come are seen with the old weights."""
+        """Tuples of a bag whose weights have changed from `before`: no counter changes, only result rows are emitted.
+        As always, roles change one after the other: later roles are seen with the old weights."""
         roles = [i for i in self.roles.get(id(source), ()) if self.plan.nodes[i].output and self.origins[i] == i]
         if not self.outlet.open or not roles or self.plan.distinct_tree:
             return
@@ -185,14 +189,14 @@ class Join:
             yield rows
 
     def members(self, node: int, slots: Slots) -> Slots:
-        """Those of a table's tuples that take part in this role."""
+        """The tuples of a table that satisfy the filter of this role."""
         read = self.nodes[node].source.reader(slots)
         return slots[evaluate_filter(self.plan.nodes[node].filter, read, len(slots))]
 
     def _assign(self, column: KeyColumn, slots: Slots) -> None:
         column.ids.grow(column.source.capacity)
         fresh = column.assign(slots)
-        # A generalized node's tuples are keys themselves: new ones need keys towards its own parent.
+        # The tuples of a generalized node are keys themselves: new ones need keys on the edge to its own parent.
         if len(fresh):
             for above in self.keys_of.get(id(column.dictionary.tuples), ()):
                 self._assign(above, fresh)
@@ -209,7 +213,7 @@ class Join:
         _, _, _, left, keys = rise(self.tree.at, self.tree.checks_at, node, tuples, sign, -1, own, work)
         if sign > 0:
             self._collect(self.orders[origin], tuples, sign)
-        if left >= 0:  # the first child row replaces the row of NULLs, and the last one's departure brings it back
+        if left >= 0:  # the first child row replaces the row of NULLs; removing the last one restores it
             parents = live_parents(self.tree.at, left, keys)
             if len(parents):
                 self._collect(self.missing[left], parents, -sign)
@@ -232,13 +236,13 @@ class Join:
     def count(self) -> int:
         return self.results.count(self.orders[0])
 
-    # Upkeep ---------------------------------------------------------------------------------------------------
+    # Maintenance ----------------------------------------------------------------------------------------------
 
     def unwatch(self) -> None:
         self.tree.unwatch()
 
     def sweep(self) -> None:
-        """Frees keys no tuple has any more, where enough have gathered."""
+        """Frees keys that no tuple has any more, if there may be enough of them."""
         if not self.left:
             return
         self.left = False
@@ -259,7 +263,7 @@ class Join:
             dictionary.sweep(marked)
 
     def string_marks(self, marked: Bools) -> None:
-        """Marks the text held in keys."""
+        """Marks the texts that keys refer to."""
         held = {id(e.dictionary): (e.dictionary, e.child) for e in self.tree.edges if e is not None}
         for dictionary, key in held.values():
             lanes, at = dictionary.tuples.lanes.data[dictionary.tuples.slots()], 0

@@ -34,7 +34,7 @@ class JoinResults:
         """The results that tuples of the order's first node are part of, a chunk at a time."""
         progress = np.zeros(3, np.int64)
         while not progress[DONE]:
-            if self.tree.stale:  # an answer is read with pauses
+            if self.tree.stale:  # an answer may be read with pauses
                 self.tree.refresh()
             look()
             n = enumerate_rows(
@@ -53,7 +53,7 @@ class JoinResults:
         return self.tree.heavy and prod(float(n.source.heaviest) for n in self.tree.nodes) > MOST_COPIES
 
     def check_weights(self, order: Order, tuples: Slots, weights: Int64s, slots: Slots) -> None:
-        """The law that a result's weight is the product of its tuples' weights holds in 64 bits or not at all."""
+        """Raises an error if the weight of some result, the product of its tuples' weights, does not fit 64 bits."""
         sizes = np.zeros(int(tuples.max()) + 1)
         sizes[tuples] = np.abs(weights)
         about = sizes[slots[:, 0]]
@@ -85,15 +85,15 @@ class JoinResults:
             yield from self.rows(order, alive, self.weights_of(0, alive, 1), buffers)
 
     def count(self, order: Order) -> int:
-        """Number of results, by adding up from the leaves instead of enumerating: in 64 bits where doubles, carried
-        alongside, say that they suffice, else in Python's integers."""
-        if any(self.plan.nodes[i].output for i in self.tree.ordered):  # how many compare is not kept
+        """The number of results, added up from the leaves instead of enumerated: in 64 bits if a computation in doubles
+        alongside shows that they suffice, otherwise in Python integers."""
+        if any(self.plan.nodes[i].output for i in self.tree.ordered):  # the number of matching tuples is not stored
             return sum(int(rows.weights.sum()) for rows in self.answer(order, CHUNK))
         about = self._total(np.float64)
         return int(about) if about == 0 else int(self._total(np.int64 if about < 2.0**62 else object))
 
     def _total(self, kind: Any) -> Any:
-        """The sum of all results' weights, in numbers of a kind."""
+        """The sum of all results' weights, in numbers of the given kind."""
         totals: dict[int, Any] = {}
         for i in range(len(self.tree.nodes) - 1, -1, -1):
             node = self.tree.nodes[i]

@@ -1,5 +1,5 @@
-"""Native steps of a join: tuples that enter or leave it, and the results they are part of (the law is that of
-descriptions)."""
+"""Native steps of a join: tuples enter or leave it, and their results are enumerated (descriptions.py states the
+law)."""
 
 from __future__ import annotations
 
@@ -27,7 +27,6 @@ from freshet.engine.descriptions import (
     FILTER_STEPS,
     FIRST_NODE,
     FROM,
-    GONE,
     HEAVIEST,
     JOIN,
     JOIN_WORK,
@@ -44,6 +43,7 @@ from freshet.engine.descriptions import (
     PARTIAL,
     PENDING,
     RAW,
+    REMOVED,
     RESULT,
     ROLE_COUNT,
     ROLE_NODE,
@@ -84,7 +84,7 @@ from freshet.state.tree_table import WEIGHT, column
 
 @inlined
 def deliver(run: Any, join: Any, order: Any, n: Any) -> Any:
-    """Hands results, of which the order's buffers have the slots, to where they go."""
+    """Passes results, whose slots are in the buffers of the order, to their sink."""
     s = as_int64(join[SELECT_AT])
     as_int64(join[JOIN_WORK])[JOINED] += n
     width, steps = join[CHUNK_WIDTH], table_of(order[STEPS], order[STEP_COUNT], 3)
@@ -112,7 +112,7 @@ def deliver(run: Any, join: Any, order: Any, n: Any) -> Any:
 
 @inlined
 def weighs_much(join: Any) -> Any:
-    """Whether weights of some result might multiply to more than 64 bits: Python looks."""
+    """Whether the weights of some result might multiply to more than 64 bits; then Python checks them."""
     t, greatest, most = as_int64(join[TREE]), as_int64(join[HEAVIEST]), 1.0
     for e in range(join[NODES]):
         if column(t, e, WEIGHT) != 0 and greatest[e] != 0:
@@ -152,7 +152,7 @@ def collect(run: Any, join: Any, order: Any, tuples: Any, sign: Any) -> Any:
 
 @inlined
 def change(run: Any, join: Any, role: Any, tuples: Any, sign: Any) -> Any:
-    """Tuples of a role that have become alive, or are about to die, with all that follows (Join._change)."""
+    """Propagates tuples of a role that have become alive, or are about to die (Join._change)."""
     t, checks = as_int64(join[TREE]), as_int64(join[CHECKS])
     work, order = words(join[JOIN_WORK], 2), as_int64(role[ROLE_ORDER])
     node, way, origin, own = np.int64(role[ROLE_NODE]), np.int64(sign), np.int64(role[ORIGIN]), True
@@ -175,7 +175,7 @@ def change(run: Any, join: Any, role: Any, tuples: Any, sign: Any) -> Any:
 
 @inlined
 def filtered(run: Any, entry: Any, r: Any, slots: Any, members: Any) -> Any:
-    """Lists those of a table's tuples that take part in role r; how many, or -1 where there is no answer."""
+    """Lists the tuples of a table that take part in role r; returns their number, or -1 if a request failed."""
     t, role, n, m = as_int64(entry[OF]), as_int64(entry[ROLES] + 8 * ROLE_WIDTH * r), slots.size, 0
     steps, out = role[FILTER_STEPS], role[FILTER_OUT]
     if role[FILTER] != -1:
@@ -193,7 +193,7 @@ def filtered(run: Any, entry: Any, r: Any, slots: Any, members: Any) -> Any:
 
 @inlined
 def enter_source(run: Any, entry: Any, slots: Any) -> Any:
-    """Tuples that are now in a source (Join.insert)."""
+    """Tuples that were added to a source (Join.insert)."""
     n, roles, assigns = slots.size, entry[ROLES], as_int64(entry[ASSIGNS])
     join = as_int64(entry[JOIN])
     t, checks = as_int64(join[TREE]), as_int64(join[CHECKS])
@@ -229,7 +229,7 @@ def enter_source(run: Any, entry: Any, slots: Any) -> Any:
 
 @inlined
 def united(slots: Any, members: Any, ends: Any, users: Any) -> Any:
-    """The tuples of some roles, a bit each in `users`; each role has them in the order of the slots."""
+    """The tuples of some roles, one bit each in `users`; each role lists them in the order of the slots."""
     most, only, several = np.int64(-1), np.int64(-1), 0
     for r in range(ends.size):
         if (users >> r) & 1 and (most < 0 or ends[r] > ends[most]):
@@ -258,14 +258,14 @@ def united(slots: Any, members: Any, ends: Any, users: Any) -> Any:
 
 @inlined
 def leave_source(run: Any, entry: Any, slots: Any) -> Any:
-    """Tuples about to leave a source (Join.remove)."""
+    """Tuples that are about to be removed from a source (Join.remove)."""
     join = as_int64(entry[JOIN])
     t, s = as_int64(join[TREE]), as_int64(join[SELECT_AT])
     s[LEFT_AT] = 1
     assigns = as_int64(entry[ASSIGNS])
     for i in range(entry[ASSIGN_COUNT]):
         if assigns[i * ASSIGN_WIDTH + FROM] < 0:
-            as_int64(as_int64(assigns[i * ASSIGN_WIDTH + ASSIGNED])[GONE])[0] += slots.size
+            as_int64(as_int64(assigns[i * ASSIGN_WIDTH + ASSIGNED])[REMOVED])[0] += slots.size
     for r in range(entry[ROLE_COUNT]):
         role = as_int64(entry[ROLES] + 8 * ROLE_WIDTH * r)
         node = np.int64(role[ROLE_NODE])

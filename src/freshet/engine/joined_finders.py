@@ -1,8 +1,8 @@
-"""The group of given keys, where groups are joined rows of totals: each relation is asked for its one row.
+"""Finds the group of given keys where groups are joined rows of totals: each relation provides one row.
 
 The plan says by which outputs its rows are distinguished. If an edge joins plain columns, the value of an output is
 that of every column that edges make equal to it. So the row of each relation is found by the columns that identify it,
-and what is left is to check that the rows join.
+and it remains to check that the rows join.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ Place = tuple[int, int]  # a relation and a column of it
 Rows = Callable[[Int64s], list[Column]]
 
 
-class _Found(NamedTuple):
+class _RowFinder(NamedTuple):
     """How a relation's row is found: by the values of these outputs, as one row of lanes."""
 
     relation: int
@@ -40,7 +40,8 @@ class _Found(NamedTuple):
 def joined_finders(
     plan: QueryPlan, sources: Sequence[Table], below: Mapping[int, Maintained], pool: StringPool
 ) -> list[Finder]:
-    """By the outputs that tell its rows apart. `sources`: the tables of its relations; `below`: nested queries."""
+    """Finders by the outputs that identify its rows. `sources`: the tables of its relations; `below`: nested
+    queries."""
     equal = _equal(plan)
     if not plan.key or equal is None:
         return []
@@ -53,13 +54,13 @@ def joined_finders(
         output = plan.outputs[i]
         if isinstance(output, ColumnRef):
             shown.setdefault(same_as((output.relation, output.column)), i)
-    found: list[_Found] = []
+    finders: list[_RowFinder] = []
     for relation in (n.relation for n in plan.nodes if not n.generalized):
         columns, rows = _rows_of(plan, relation, sources, below)
         outputs = [shown.get(same_as((relation, c)), -1) for c in columns]
         if rows is None or -1 in outputs:
             return []
-        found.append(_Found(relation, tuple(outputs), rows))
+        finders.append(_RowFinder(relation, tuple(outputs), rows))
     types, joined = [plan.fields[i].type for i in plan.key], set(equal.values())
     checked = (*(f for n in plan.nodes for f in n.filter), *plan.residual)
     nothing = np.empty((0, width([f.type for f in plan.fields])), np.int64)
@@ -67,7 +68,7 @@ def joined_finders(
     def find(key: Int64s) -> list[Column]:
         asked = dict(zip(plan.key, unpack(key, types, pool), strict=True))
         row: dict[Place, Column] = {}
-        for relation, outputs, rows in found:
+        for relation, outputs, rows in finders:
             columns = rows(pack([asked[i] for i in outputs], pool, 1))
             row.update(((relation, c), column) for c, column in enumerate(columns))
         made: list[Column] = []
@@ -91,7 +92,7 @@ def _reader(row: Mapping[Place, Column]) -> Callable[[Reference], Column]:
 
 
 def _agree(columns: Sequence[Column], pool: StringPool) -> bool:
-    """Whether columns of one row have the same value; NULL is the same as nothing."""
+    """Whether columns of one row have the same value; NULL equals nothing."""
     lanes = [pack([c], pool, 1)[0].tolist() for c in columns]
     return all(own == lanes[0] and not own[-1] for own in lanes)
 
@@ -121,7 +122,7 @@ def _rows_of(
 
 
 def _equal(plan: QueryPlan) -> dict[Place, frozenset[Place]] | None:
-    """For each column that edges join, those it is equal to; None where an edge asks for something else."""
+    """For each column that edges join, the columns it equals; None if an edge tests something else."""
     equal: dict[Place, frozenset[Place]] = {}
     for node in plan.nodes:
         edge = node.edge

@@ -1,4 +1,4 @@
-"""By which columns of its answer a select can find rows, as its plan says: a group's keys, or a table's primary key."""
+"""The columns of its answer by which a select can find rows: the keys of groups, or the primary key of a table."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ Cell = tuple[int, int, int, int]
 
 
 def shown_groups(plan: QueryPlan) -> tuple[int, ...]:
-    """The outputs that are the group's keys, in their order; none unless all are shown."""
+    """The outputs that are the group's keys, in order; none unless all keys are output."""
     if plan.grouping is None:
         return ()
     return _shown(plan, GroupRef, range(len(plan.grouping.keys)))
 
 
 def shown_primary_key(plan: QueryPlan) -> tuple[int, ...]:
-    """The outputs that are the primary key of the one table there is, in its order; none unless all are shown."""
+    """The outputs that are the primary key of the only table, in order; none unless all of it is output."""
     if len(plan.relations) != 1 or len(plan.nodes) != 1:
         return ()
     source = plan.relations[0].source
@@ -39,8 +39,8 @@ def _shown(plan: QueryPlan, kind: type[Reference], wanted: Iterable[int]) -> tup
 def cells(
     plan: QueryPlan, types: Sequence[Sequence[Type]], where: Callable[[int], tuple[int, int]]
 ) -> tuple[Cell, ...]:
-    """Where each output is within rows of lanes of these types; `where` says in which of them, and as which column of
-    it, a column is stored. None at all unless every output is a column as it is."""
+    """The position of each output within rows of lanes of these types; `where` says which list, and which column of it,
+    stores a column. None unless every output is a plain column."""
     places = []
     for output in plan.outputs:
         if not isinstance(output, Reference):

@@ -1,4 +1,4 @@
-"""Expressions written as steps over lanes (state/lane_code), where they are what these can do."""
+"""Translates expressions into steps over lanes (state/lane_code), if these steps can compute them."""
 
 from __future__ import annotations
 
@@ -31,21 +31,21 @@ from freshet.state.lane_code import (
     SUBTRACT,
 )
 
-#: Where a column is: its first lane, the lane of its NULL (-1: never NULL), and the bit there.
+#: The position of a column: its first lane, its null lane (-1: never NULL), and the bit in it.
 Where = Callable[[Reference], tuple[int, int, int]]
 
 _BIGGEST = (1 << 127) - 1
-_WHOLE = ("BOOLEAN", "DATE", "TIMESTAMP", "MONTHS", "MICROS")  # integers, next to those that are called so
+_WHOLE = ("BOOLEAN", "DATE", "TIMESTAMP", "MONTHS", "MICROS")  # further types that are stored as integers
 _ARITHMETIC = {"add": ADD, "subtract": SUBTRACT, "multiply": MULTIPLY}
 _MOST_SCALED = 18  # digits by which a value in one lane is scaled up
 
 
 class _BeyondError(Exception):
-    """What these steps cannot do."""
+    """An expression that these steps cannot compute."""
 
 
 class LaneCode:
-    """Steps that fill registers, one after the other; equal expressions share one."""
+    """Steps that each fill one register; equal expressions share a register."""
 
     def __init__(self, where: Where) -> None:
         self._where = where
@@ -53,7 +53,7 @@ class LaneCode:
         self._known: dict[Expression, int] = {}
 
     def add(self, expressions: Sequence[Expression]) -> list[int] | None:
-        """The registers of expressions; None if one of them takes more, which leaves the code as it was."""
+        """The registers of expressions; None if one of them cannot be translated, which leaves the code unchanged."""
         rows, known = len(self._rows), len(self._known)
         try:
             return [self._register(e) for e in expressions]
@@ -64,7 +64,7 @@ class LaneCode:
             return None
 
     def all_of(self, registers: list[int]) -> int:
-        """The register that says whether all of these hold."""
+        """The register for the conjunction of these."""
         return self._chain(AND, registers)
 
     def __len__(self) -> int:
@@ -82,10 +82,10 @@ class LaneCode:
         return len(self._rows) - 1
 
     def _register(self, e: Expression) -> int:
-        found = self._known.get(e)
-        if found is None:
-            found = self._known[e] = self._made(e)
-        return found
+        register = self._known.get(e)
+        if register is None:
+            register = self._known[e] = self._made(e)
+        return register
 
     def _made(self, e: Expression) -> int:
         if isinstance(e, Reference):
@@ -107,8 +107,8 @@ class LaneCode:
         if e.name == "not":
             return self._step(NOT, self._register(e.args[0]))
         if e.name in ("is_null", "is_not_null"):
-            found = self._step(IS_NULL, self._register(e.args[0]))
-            return found if e.name == "is_null" else self._step(NOT, found)
+            is_null = self._step(IS_NULL, self._register(e.args[0]))
+            return is_null if e.name == "is_null" else self._step(NOT, is_null)
         if e.name == "coalesce" and all(a.type == e.type for a in e.args):
             return self._chain(FIRST, [self._register(a) for a in e.args])
         if e.name == "cast":
@@ -118,10 +118,10 @@ class LaneCode:
         raise _BeyondError
 
     def _chain(self, op: int, registers: list[int]) -> int:
-        found = registers[0]
+        result = registers[0]
         for other in registers[1:]:
-            found = self._step(op, found, other)
-        return found
+            result = self._step(op, result, other)
+        return result
 
     def _arithmetic(self, e: Call) -> int:
         x, y = e.args

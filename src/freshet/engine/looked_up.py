@@ -1,7 +1,7 @@
-"""UNION, EXCEPT and INTERSECT of two sets that can be asked for rows: nothing is stored.
+"""UNION, EXCEPT and INTERSECT of two sets in which rows can be looked up: nothing is stored.
 
-A row changes the answer by what it was on both sides before and what it is now. What it is now is asked of both sides,
-once they have finished the transaction; what it was follows from their deltas.
+How a row changes the answer depends on whether it was in each side before and whether it is now. The row is looked up
+in both sides after they have finished the transaction; its former state follows from their deltas.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from freshet.state.arrays import Bools, Int64s
 from freshet.state.rows import Rows, consolidated
 from freshet.state.strings import StringPool
 
-_LEFT = 3  # a change of the left side, next to 1 for the right: every sum of one of each says what they are
+_LEFT = 3  # weight of a change of the left side, 1 for the right: the sum of one of each identifies both
 
 
 @keeps(LookedUpPlan)
@@ -66,7 +66,7 @@ class LookedUp(Maintained):
             yield from self._kept(self.left, self.right, self.kind is SetKind.INTERSECT, rows)
 
     def _kept(self, side: Maintained, other: Maintained, held: bool, rows: int) -> Iterator[list[Column]]:
-        """The rows of a side that the other one holds, or does not hold."""
+        """The rows of one side that the other contains, or does not contain."""
         for columns in side.batches(rows):
             kept = other.holds(columns, len(columns[0])) == held
             if kept.all():

@@ -1,11 +1,11 @@
-"""What every query kept fresh can do, whatever it is: take in changes of tables, emit its delta, give its answer.
+"""The interface of every maintained query: apply changes of tables, emit the delta, return the answer.
 
-A change of a table reaches the queries that read tables; at the end of a transaction each query finishes the ones
-below it and makes its own delta of theirs. Every operator registers for the kind of plan it runs, so that one can
-stand on any other.
+A change of a table is passed to the queries that read tables; at the end of a transaction each query finishes the ones
+below it and computes its own delta from theirs. Every operator registers for the kind of plan it runs, so operators can
+be stacked in any way.
 
-An operator is given its outlet when it is made. A query that another one reads has an outlet that is always open; that
-of a query on top is opened and closed by the code that runs the transactions.
+An operator receives its outlet when it is created. The outlet of a query that another one reads is always open; that of
+a top-level query is opened and closed by the code that runs transactions.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ from freshet.state.rows import Rows
 from freshet.state.strings import StringPool
 from freshet.state.tuples import Slots
 
-#: Rows taken in at a time when a view is made over tables that already have rows.
+#: Rows loaded at a time when a view is created over tables that already have rows.
 LOAD = 65_536
 
 
 @dataclass(frozen=True, slots=True)
 class StoredLanes:
-    """The same rows as they are stored, where every column is: for few rows that costs far less than columns. `rows`
-    gives each row as lists of lanes; `cells` says where in them each column is: list, first lane, null lane, bit."""
+    """Rows in their stored form, which for few rows costs far less than columns. `rows` returns each row as lists of
+    lanes; `cells` has the position of each column in them: list, first lane, null lane, bit."""
 
     rows: Callable[[Int64s], list[tuple[list[int], ...]]]
     cells: tuple[tuple[int, int, int, int], ...]
@@ -44,8 +44,9 @@ class StoredLanes:
 
 @dataclass(frozen=True, slots=True)
 class Finder:
-    """Rows of an answer by some of its columns, without enumerating it. `find` takes the values of these columns, in
-    this order, as one row of lanes and gives the rows that have them, NULL equal to NULL; `unique`: at most one."""
+    """Finds rows of an answer by some of its columns, without enumerating it. `find` takes the values of these columns,
+    in this order, as one row of lanes and returns the rows that have them, NULL equal to NULL; `unique`: at most one
+    row."""
 
     columns: tuple[int, ...]
     unique: bool
@@ -54,8 +55,8 @@ class Finder:
 
 
 class Outlet:
-    """Whether somebody takes the deltas of an operator. While it is closed, an operator need not make them: it changes
-    its state, and what `finish` returns may lack rows."""
+    """Whether the deltas of an operator are needed. While the outlet is closed, the operator need not compute them: it
+    changes its state, and `finish` may return an incomplete delta."""
 
     __slots__ = ("open",)
 
@@ -63,20 +64,22 @@ class Outlet:
         self.open = open
 
 
-#: Of operators whose deltas are needed in any case, because another operator's state is made of them.
+#: For operators whose deltas are always needed, because another operator's state is built from them.
 ALWAYS = Outlet()
 
 
 class Maintained(ABC):
-    """One query's state and its deltas. `below`: the queries it reads, each once; `reads`: the same as its plan names
-    them, where one may stand several times."""
+    """The state of one query and its deltas. `below`: the queries it reads, each once; `reads`: the same by name, where
+    a query may occur several times."""
 
     below: Sequence[Maintained] = ()
     reads: Sequence[Maintained] = ()
     kinds: ClassVar[dict[type, Callable[..., Maintained]]] = {}
 
     def __init__(self, scope: Scope, plan: AnyPlan, pool: StringPool) -> None:
-        self.scope, self.plan, self.pool = scope, plan, pool
+        self.scope = scope
+        self.plan = plan
+        self.pool = pool
         self.types = [f.type for f in plan.fields]
         self.width = width(self.types)
         self.steps = scope.array("steps", np.int64)  # see `work`
@@ -88,49 +91,49 @@ class Maintained(ABC):
     # Transactions ---------------------------------------------------------------------------------------------
 
     def remove(self, table: Table, slots: Slots) -> None:
-        """Tuples about to leave a table, which still holds them."""
+        """Tuples that are about to be removed from a table, which still contains them."""
         for query in self.below:
             query.remove(table, slots)
 
     def insert(self, table: Table, slots: Slots) -> None:
-        """Tuples that are now in a table."""
+        """Tuples that were added to a table."""
         for query in self.below:
             query.insert(table, slots)
 
     def reweigh(self, table: Table, slots: Slots, before: Int64s) -> None:
-        """Tuples of a bag that stay, with other weights than `before`."""
+        """Tuples of a bag whose weights have changed from `before`."""
         for query in self.below:
             query.reweigh(table, slots, before)
 
     @abstractmethod
     def finish(self) -> Rows:
-        """Ends a transaction: the delta of the answer, equal rows added up."""
+        """Ends a transaction and returns the delta of the answer, in which equal rows are added up."""
 
     # Answers --------------------------------------------------------------------------------------------------
 
     @abstractmethod
     def batches(self, rows: int) -> Iterator[list[Column]]:
-        """The whole answer, at most `rows` rows at a time, in its order if it has one."""
+        """The whole answer in batches of at most `rows` rows, in the order of the query if it has one."""
 
     def unordered(self, rows: int) -> Iterator[list[Column]]:
-        """The same in any order, in memory that does not depend on the answer's size."""
+        """The same in any order, in memory independent of the size of the answer."""
         return self.batches(rows)
 
     @abstractmethod
     def count(self) -> int:
-        """Rows of the answer."""
+        """The number of rows in the answer."""
 
     def finders(self) -> Sequence[Finder]:
         """The ways to find rows of the answer by their values."""
         return ()
 
     def holds(self, columns: list[Column], rows: int) -> Bools:
-        """For each of the rows, whether it is in the answer. Only plans that are looked up can be asked."""
+        """For each of the rows, whether it is in the answer. Supported only by plans in which rows can be looked up."""
         raise NotImplementedError
 
     @property
     def unindexed(self) -> Maintained:
-        """The query itself, without what only finds its rows."""
+        """The query itself, without its indexes."""
         return self
 
     def packed(self) -> Iterator[Rows]:
@@ -139,10 +142,10 @@ class Maintained(ABC):
             n = len(columns[0])
             yield Rows(pack(columns, self.pool, n), np.ones(n, np.int64))
 
-    # Making and unmaking --------------------------------------------------------------------------------------
+    # Loading and closing --------------------------------------------------------------------------------------
 
     def load(self, tables: Sequence[Table]) -> None:
-        """Takes in what the tables hold already."""
+        """Loads the rows that the tables already contain."""
         for query in self.below:
             query.load(tables)
 
@@ -151,20 +154,20 @@ class Maintained(ABC):
             query.close()
 
     def string_marks(self, marked: Bools) -> None:
-        """Marks the text held here, so that the pool keeps it."""
+        """Marks the texts referred to here, so that the pool keeps them."""
         for query in self.below:
             query.string_marks(marked)
 
     def statistics(self) -> list[tuple[int, int]]:
-        """Tuples and alive tuples of each node of its join tree."""
+        """The number of tuples and of alive tuples for each node of its join tree."""
         return []
 
     def work(self) -> Work:
-        """Steps taken since the view was made, in the queries below as well."""
+        """Steps taken since the view was created, including those of the queries below."""
         return total([self.own_work(), *(query.work() for query in self.below)])
 
     def own_work(self) -> Work:
-        """The same without those below."""
+        """The same without the queries below."""
         return Work.kept(self.steps.data)
 
 
@@ -181,5 +184,5 @@ def keeps(plan: type) -> Callable[[type[Maintained]], type[Maintained]]:
 def maintain(
     scope: Scope, plan: AnyPlan, tables: Mapping[str, Table], pool: StringPool, outlet: Outlet = ALWAYS
 ) -> Maintained:
-    """The operator that runs a plan, and the operators below it."""
+    """Creates the operator that runs a plan, and the operators below it."""
     return Maintained.kinds[type(plan)](scope, plan, tables, pool, outlet)

@@ -1,4 +1,4 @@
-"""Whether rows are in the answer of a select, asked of its join tree (plans/lookups says when and why)."""
+"""Tests whether rows are in the answer of a select, using its join tree (plans/lookups says when this is possible)."""
 
 from __future__ import annotations
 
@@ -21,24 +21,26 @@ from freshet.state.tuples import Slots
 
 class Members:
     def __init__(self, tree: CounterTree, asked: Lookups, pool: StringPool) -> None:
-        self.tree, self.asked, self.pool = tree, asked, pool
+        self.tree = tree
+        self.asked = asked
+        self.pool = pool
         self.checks = tuple(build(c.operator.function, (c.parent, c.child)) for c in asked.comparisons)
 
     def among(self, columns: list[Column], n: int) -> Bools:
         """For each of n rows, whether it is in the answer."""
-        found = np.ones(n, np.bool_)
+        present = np.ones(n, np.bool_)
         for a, b in self.asked.same:
-            found &= self._equal([columns[a]], [columns[b]], n)
+            present &= self._equal([columns[a]], [columns[b]], n)
         for node in self.asked.nodes:
-            found &= self._is_alive(node, columns, n)
+            present &= self._is_alive(node, columns, n)
         if self.checks:
 
             def read(c: Reference) -> Column:
                 assert isinstance(c, ColumnRef)
                 return columns[self.asked.known[c.relation, c.column]]
 
-            found &= evaluate_filter(self.checks, read, n)
-        return found
+            present &= evaluate_filter(self.checks, read, n)
+        return present
 
     def _is_alive(self, node: NodeLookup, columns: list[Column], n: int) -> Bools:
         kept = self.tree.nodes[node.node]
@@ -57,7 +59,7 @@ class Members:
         source = self.tree.nodes[node.node].source
         if isinstance(source, Generalized):
             lanes = sum(f.type.lanes for f in source.fields)
-            lanes += source.null_lane >= 0  # where no part of a key may be NULL, they have no lane for it
+            lanes += source.null_lane >= 0  # keys that cannot be NULL have no null lane
             packed = pack(by, self.pool, n)
             return _known(source.tuples.find(np.ascontiguousarray(packed[:, :lanes])), packed[:, lanes:])
         assert isinstance(source, Table)
@@ -71,6 +73,6 @@ class Members:
 
 
 def _known(slots: Slots, nulls: Int64s) -> Slots:
-    """The slots, but none where a part of the key is NULL that may not be."""
+    """The slots, except where a part of the key is NULL but cannot be."""
     slots[nulls.any(axis=1)] = -1
     return slots

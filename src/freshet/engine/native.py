@@ -1,9 +1,9 @@
-"""A select as its native steps see it: the descriptions of its state (engine/descriptions).
+"""Describes the state of a select for its native steps (engine/descriptions).
 
-Law: a description is right from `refresh` to the next growth of an array it speaks of, which makes it stale; a step
-begins with fresh ones. What steps cannot do, an expression or an aggregate, is left to the select's own methods, a
-chunk of rows at a time; a select of which that is true of the join itself (keys that are computed, comparisons on
-edges) has no native steps.
+Law: a description is valid from `refresh` until an array that it refers to grows, which makes it stale; a step begins
+with valid descriptions. Expressions and aggregates that steps cannot compute are left to the select's own methods, a
+chunk of rows at a time; a select whose join itself cannot be native (computed keys, comparisons on edges) has no native
+steps.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from freshet.state.arena import Growable
 from freshet.state.arrays import Int64s
 from freshet.state.tuples import Slots, Tuples
 
-_MOST_ROLES = 60  # roles of one table: a bit each
+_MOST_ROLES = 60  # roles of one table, one bit each
 
 
 def is_covered(join: Join) -> bool:
@@ -40,14 +40,14 @@ def is_covered(join: Join) -> bool:
 
 
 def _further(join: Join, column: KeyColumn) -> list[KeyColumn]:
-    """Keys that new ids of a key need themselves: a generalized node's tuples are keys. Whose keys are its own tuples
-    makes no new ones."""
+    """The keys that new ids of a key need themselves, because the tuples of a generalized node are keys. A node whose
+    keys are its own tuples needs none."""
     own = column.source.tuples is column.dictionary.tuples
     return [] if own else join.keys_of.get(id(column.dictionary.tuples), [])
 
 
 def _returns(join: Join, column: KeyColumn, above: tuple[int, ...]) -> bool:
-    """Whether new ids of a key may need the same key again."""
+    """Whether new ids of a key may lead back to the same key."""
     if id(column) in above:
         return True
     return any(_returns(join, c, (*above, id(column))) for c in _further(join, column))
@@ -58,7 +58,7 @@ class Native(Answering):
 
     def __init__(self, owner: Owner) -> None:
         super().__init__(owner)
-        self._kept: list[Int64s] = []  # arrays that descriptions have the addresses of
+        self._kept: list[Int64s] = []  # arrays whose addresses are in the descriptions
         self._watched: list[Growable] = []
         self.finishes = False
         self._tuples: dict[int, tuple[Tuples, Table | None, Int64s]] = {}
@@ -88,7 +88,7 @@ class Native(Answering):
         self._kept.append(array)
         return array.ctypes.data
 
-    # What results become -----------------------------------------------------------------------------------------
+    # Results ------------------------------------------------------------------------------------------------------
 
     def _describe_select(self) -> None:
         row, owner = self.select, self.owner
@@ -255,7 +255,7 @@ class Native(Answering):
         return self._tuples[id(tuples)][2]
 
     def _describe_filter(self, role: Int64s, source: Source, filter: Sequence[Expression]) -> None:
-        """A filter that steps cannot compute is asked for."""
+        """A filter that steps cannot compute is evaluated by Python."""
         if not filter:
             return
         code = LaneCode(lambda c: source.lane(c.column))
@@ -285,7 +285,7 @@ class Native(Answering):
             array.watchers.append(self._mark_stale)
 
     def close(self) -> None:
-        """Stops following the growth of tables, which outlive this view."""
+        """Stops watching the tables, which outlive this view."""
         for array in self._watched:
             array.watchers[:] = [w for w in array.watchers if w != self._mark_stale]
 
@@ -296,7 +296,7 @@ class Native(Answering):
         self.stale = True
 
     def refresh(self) -> None:
-        """Writes down the addresses."""
+        """Writes the current addresses to the descriptions."""
         if self.join.tree.stale:
             self.join.tree.refresh()
         aggregate = self.owner.aggregate if self.grouped else None
@@ -314,13 +314,13 @@ class Native(Answering):
                 row[at.GREATEST] = table.greatest.data.ctypes.data
         for column, row in self._columns.values():
             column.ids.grow(column.source.capacity)
-            row[at.IDS], row[at.GONE] = column.ids.data.ctypes.data, column.dictionary.gone.data.ctypes.data
+            row[at.IDS], row[at.REMOVED] = column.ids.data.ctypes.data, column.dictionary.gone.data.ctypes.data
         self.tree[at.JOIN_WORK] = self.join.work.data.ctypes.data
         for i, node in enumerate(self.join.nodes):
             greatest = getattr(node.source, "greatest", None)
             self._heaviest[i] = 0 if greatest is None else greatest.data.ctypes.data
         for swept, (dictionary, _) in zip(self.swept, self.join.swept, strict=True):
-            swept[at.SWEPT_GONE] = dictionary.gone.data.ctypes.data
+            swept[at.SWEPT_REMOVED] = dictionary.gone.data.ctypes.data
         row = self.select
         row[at.WORK_STEPS] = self.owner.steps.data.ctypes.data
         if aggregate is not None:
@@ -329,7 +329,7 @@ class Native(Answering):
             row[at.FLAGS], row[at.ANSWER_META] = aggregate.flags.data.ctypes.data, aggregate.meta.data.ctypes.data
             row[at.GROUP_ROOM], self.touched = aggregate.room, aggregate.touched
             row[at.TOUCHED], row[at.TOUCHED_ROOM] = self.touched.ctypes.data, len(self.touched)
-        row[at.TELLS] = self.owner.distinguishes and not any(s.counted for s in self.owner.sources)
+        row[at.DISTINGUISHES] = self.owner.distinguishes and not any(s.counted for s in self.owner.sources)
         self.stale = False
 
     # Running -----------------------------------------------------------------------------------------------------
@@ -345,7 +345,8 @@ class Native(Answering):
             self.raise_failure()
 
     def settle(self) -> bool:
-        """Leaves what steps have gathered to the select's own methods; whether they have changed groups."""
+        """Passes the rows that steps have collected to the select's own methods. Returns whether steps changed
+        groups."""
         for kept, buffer in ((self.owner.raw, self.raw), (self.owner.pending, self.pending)):
             if len(buffer):
                 kept.append(buffer.take())

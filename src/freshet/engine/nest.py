@@ -1,4 +1,4 @@
-"""A select with all that is nested in it, where all of them are native: their steps are run together."""
+"""A select and its nested selects, if all of them are native: their steps are run together."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ _NO_SLOTS: Slots = np.empty(0, np.int32)
 
 
 class NativeNest:
-    """The steps of a select and of all that are nested in it, where all of them are native: a call for each table that
-    changes, and one at the end. `natives`: the innermost first."""
+    """Runs the steps of a select and its nested selects: one call for each table that changes, and one at the end.
+    `natives`: innermost first."""
 
     def __init__(self, owner: Owner) -> None:
         native: Native = owner.native
@@ -46,7 +46,7 @@ class NativeNest:
         self.enter: dict[int, Int64s] = {key: np.concatenate(rows) for key, rows in enter.items()}
         self.leave: dict[int, Int64s] = {key: np.concatenate(rows) for key, rows in leave.items()}
         self._last, self._nothing = native, no_rows(width(owner.types))
-        self.changed = True  # since the last end
+        self.changed = True  # since the last call of `end`
 
     @classmethod
     def of(cls, owner: Owner) -> NativeNest | None:
@@ -55,8 +55,8 @@ class NativeNest:
         return cls(owner) if all(getattr(child, "nest", None) is not None for child, _ in owner.inputs) else None
 
     @property
-    def heard(self) -> bool:
-        """Whether somebody asks what nested queries change."""
+    def is_observed(self) -> bool:
+        """Whether a listener needs the changes of nested queries."""
         if len(self.natives) > 1:
             for native in self.natives:
                 if native.owner.listener is not None:
@@ -76,7 +76,7 @@ class NativeNest:
             self._run(steps, slots)
 
     def end(self) -> Rows:
-        """Ends a transaction: the delta."""
+        """Ends a transaction and returns the delta."""
         if not self.changed:
             return self._nothing
         self.changed = False

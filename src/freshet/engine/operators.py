@@ -1,4 +1,4 @@
-"""All operators there are: importing them registers each for the plans it runs."""
+"""Imports all operators, which registers each for the plans it runs."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from freshet.engine import (  # noqa: F401
     indexed,
     looked_up,
     query,
+    recursive,
     set_operation,
     sorted,
     timed,

@@ -1,4 +1,4 @@
-"""What an edge with a comparison keeps: the values of both ends and sorted chains over them (state/comparison)."""
+"""State of an edge with a comparison: the values of both ends and sorted chains over them (state/comparison)."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ COMPARISONS = {
 
 @dataclass(slots=True)
 class SecondValues:
-    """What a second comparison keeps (state/second_value): values of both ends, such that more is better on either
-    side, and the greatest below each tuple in the treaps of alive children and of live parents."""
+    """State of a second comparison (state/second_value): the values of both ends, such that greater is better on either
+    side, and the greatest value below each tuple in the treaps of alive children and of live parents."""
 
     comparison: Comparison
     child: Growable
@@ -53,7 +53,7 @@ class SecondValues:
 
 @dataclass(slots=True)
 class OrderedEdge:
-    """What an edge with a comparison keeps besides links: values of both ends, and sorted chains over them."""
+    """State of an edge with a comparison, in addition to links: values of both ends, and sorted chains over them."""
 
     child: int
     parent: int
@@ -87,7 +87,7 @@ class OrderedEdge:
         )
 
     def assign(self, node: int, source: Source, slots: Slots) -> None:
-        """Values of tuples that come to this end of the edge, in the order of plain integers."""
+        """Computes the values of tuples added at this end of the edge, as integers in the same order."""
         end, expression = (
             (self.child_values, self.comparison.child)
             if node == self.child
@@ -105,7 +105,7 @@ def _ordered(column: Column) -> Int64s:
     pairs = np.zeros((len(column.data), 2), np.int64)
     if column.type.lanes > 1:
         pairs[:, 0] = column.data >> 63 if column.hi is None else column.hi
-        pairs[:, 1] = column.data ^ np.int64(-(1 << 63))  # unsigned order as that of signed integers
+        pairs[:, 1] = column.data ^ np.int64(-(1 << 63))  # maps unsigned order to that of signed integers
     elif column.data.dtype == np.float64:
         bits = np.where(np.isnan(column.data), np.nan, column.data + 0.0).view(np.int64)
         pairs[:, 0] = bits ^ ((bits >> 63) & np.int64(0x7FFFFFFFFFFFFFFF))

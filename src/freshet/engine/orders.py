@@ -1,4 +1,4 @@
-"""Orders of enumeration: from which node to which, worked out once for each node results can start at."""
+"""Orders of enumeration: the sequence of nodes, computed once for each node at which results can start."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from freshet.state.arrays import Int64s
 from freshet.state.enumeration import DOWN, NULL, SOURCE, UP
 from freshet.state.tuples import Slots
 
-#: Result rows enumerated at a time: enough to keep kernels busy, few enough to stay in cache.
+#: Result rows enumerated at a time: enough to keep kernels busy, few enough to fit in the cache.
 CHUNK = 16_384
 
 
@@ -51,7 +51,7 @@ def make_order(
     lane: Callable[[ColumnRef], tuple[int, int, int]],
     missing: int | None = None,
 ) -> Order:
-    """First up to the root, then down into everything else. `missing` is the child of a left edge forced to NULLs."""
+    """First up to the root, then down into all other nodes. `missing` is the child of a left edge forced to NULLs."""
     nodes = plan.nodes
     steps, position = [(start, 0, SOURCE)], {start: 0}
     at = start
@@ -60,7 +60,7 @@ def make_order(
         position[parent] = len(steps)
         steps.append((parent, position[at], UP))
         at = parent
-    # Preorder: a parent always stands before its children.
+    # Preorder: a parent always precedes its children.
     for i, node in enumerate(nodes):
         if i not in position and node.output:
             position[i] = len(steps)

@@ -1,4 +1,4 @@
-"""Which partition each row belongs to: a number for each key, free again when its partition has no rows."""
+"""The partition of each row: a number for each key, which is freed when its partition has no rows."""
 
 from __future__ import annotations
 
@@ -16,27 +16,30 @@ from freshet.state.tuples import Slots, Tuples
 
 
 class Partitions:
-    """Of rows with columns of `types`, by the columns `key`; without a key there is one partition, which always is."""
+    """Of rows with columns of `types`, by the columns `key`; without a key there is one partition, which always
+    exists."""
 
     def __init__(self, scope: Scope, types: Sequence[Type], key: Sequence[int], pool: StringPool) -> None:
-        self.types, self.key, self.pool = types, key, pool
+        self.types = types
+        self.key = key
+        self.pool = pool
         self.key_types = [types[i] for i in key]
         self.tuples = Tuples(scope, width(self.key_types)) if key else None
 
     @property
     def room(self) -> int:
-        """More than any partition's number."""
+        """A number greater than that of any partition."""
         return 1 if self.tuples is None else self.tuples.used
 
     def of(self, rows: Int64s) -> Slots:
-        """The partition of each row, made where it is new."""
+        """The partition of each row; new ones are created."""
         if self.tuples is None:
             return np.zeros(len(rows), np.int32)
         columns = unpack(rows, self.types, self.pool)
         return self.tuples.add(pack([columns[i] for i in self.key], self.pool, len(rows)))
 
     def drop(self, touched: Slots, roots: Slots) -> None:
-        """Forgets those of the touched partitions whose tree is empty."""
+        """Drops the touched partitions whose tree is empty."""
         if self.tuples is not None:
             touched = np.unique(touched)
             self.tuples.remove(touched[roots[touched] == 0])

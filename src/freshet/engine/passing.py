@@ -1,4 +1,4 @@
-"""A select over one query and nothing else: the rows of the query pass through, and none is stored."""
+"""A select over a single query: the rows of that query pass through, and none are stored."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from freshet.plans.model import QueryPlan
 from freshet.scalar.evaluate import evaluate_filter
 from freshet.scalar.expression import ColumnRef
 from freshet.scalar.lanes import pack, unpack
-from freshet.state.rows import Rows
+from freshet.state.rows import Rows, added_up
 from freshet.state.strings import StringPool
 
 
 class Passing:
-    """`wanted`: the columns that are passed on, of the rows that satisfy the filter."""
+    """`wanted`: the columns that are passed on; only rows that satisfy the filter pass."""
 
     def __init__(self, query: Maintained, plan: QueryPlan, wanted: Sequence[ColumnRef], pool: StringPool) -> None:
         self.query, self.pool = query, pool
@@ -33,4 +33,4 @@ class Passing:
             yield self.rows(rows)
 
     def count(self) -> int:
-        return sum(len(rows) for rows in self.answer()) if self.filter else self.query.count()
+        return sum(added_up(rows.weights) for rows in self.answer()) if self.filter else self.query.count()

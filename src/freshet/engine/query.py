@@ -1,8 +1,9 @@
-"""A select kept fresh: join, then aggregation, then projection, then DISTINCT, as its plan says.
+"""Maintains a select: join, then aggregation, then projection, then DISTINCT, as its plan says.
 
-Nested queries are kept the same way and feed their deltas into a table of their own, which the join reads like any
-other; two that are the same but for names are kept once, and their table then has two roles. Within a transaction every
-table is first applied to every join that reads it; then nested deltas pass on, innermost first.
+Nested queries are maintained in the same way and write their deltas to a table of their own, which the join reads like
+any other; two nested queries that differ only in names are maintained once, and their table then has two roles. Within
+a transaction, changes of every table are first applied to every join that reads it; then nested deltas are passed on,
+innermost first.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from freshet.engine.members import Members
 from freshet.engine.native import Native, is_covered
 from freshet.engine.nest import NativeNest
 from freshet.engine.passing import Passing
-from freshet.engine.select_columns import evaluated, tells_tuples, wanted_columns
+from freshet.engine.select_columns import distinguishes_tuples, evaluated, wanted_columns
 from freshet.engine.select_finders import group_finders, row_finders
 from freshet.engine.table import Table
 from freshet.engine.work import CHECKED, DISTINCT, FED, GROUPED, PLACED, Work
@@ -38,7 +39,7 @@ from freshet.scalar.functions.compiled import is_total
 from freshet.scalar.lanes import pack, unpack, width
 from freshet.state.arena import Scope
 from freshet.state.arrays import Bools, Int64s
-from freshet.state.rows import Kept, Rows, Sink, added_up, consolidated, joined, multiplied, repeated
+from freshet.state.rows import HeldRows, Rows, Sink, added_up, consolidated, joined, multiplied, repeated
 from freshet.state.strings import StringPool
 from freshet.state.tuples import Slots
 
@@ -46,7 +47,7 @@ Reader = Callable[[Reference], Column]
 
 
 class _Used:
-    """A sink whose rows are used up as they come."""
+    """A sink that passes rows on as they arrive."""
 
     __slots__ = ("_use",)
 
@@ -66,17 +67,17 @@ class Select(Maintained):
         self.plan: QueryPlan = plan
         self.inputs: list[tuple[Maintained, Table]] = []
         self.reads: list[Maintained] = []
-        self._known: dict[AnyPlan, int] = {}  # places in `inputs`
+        self._known: dict[AnyPlan, int] = {}  # positions in `inputs`
         sources = [self._source(i, tables) for i in range(len(plan.relations)) if not self._is_generalized(i)]
         self.below = [query for query, _ in self.inputs]
         self.wanted = wanted_columns(plan)
-        self.row_types = [c.type for c in self.wanted]  # of the rows that come from below
+        self.row_types = [c.type for c in self.wanted]  # of the input rows
         grouping = plan.grouping
         certain = all(is_total(e) for e in evaluated(plan))
-        # Where state is made of join results, or some of them may have no value, they are made in any case.
+        # If state is built from join results, or some of them may fail, they are always computed.
         self.outlet = ALWAYS if grouping is not None or plan.distinct or not certain else outlet
-        self.pending = Kept()  # rows of the delta
-        self.raw = Kept()  # join results not evaluated yet
+        self.pending = HeldRows()  # rows of the delta
+        self.raw = HeldRows()  # join results not evaluated yet
         plain = grouping is None and not plan.residual and not plan.copies and tuple(self.wanted) == plan.outputs
         self.results: Sink = self.pending if plain else self.raw if self._waits() else _Used(self._pass_on)
         self.passing = Passing(self.below[0], plan, self.wanted, pool) if plan.passes else None
@@ -91,8 +92,8 @@ class Select(Maintained):
         self.ordered = sum(function_of(call).logarithmic for call in calls)  # aggregates that keep values in order
         self.distinct = DistinctOperator(scope.scope("distinct"), pool, self.types) if plan.distinct else None
         self.sources = sources
-        self.distinguishes = plain and tells_tuples(plan)  # whether different results are different rows
-        self.listener: Callable[[Maintained, Rows], None] | None = None  # is called with what nested queries change
+        self.distinguishes = plain and distinguishes_tuples(plan)  # whether different join results are different rows
+        self.listener: Callable[[Maintained, Rows], None] | None = None  # called with the changes of nested queries
         self.members: Members | None = None
         self.touched = False  # whether groups have changed since the last flush
         self.native = Native(self) if self.join is not None and is_covered(self.join) else None
@@ -108,10 +109,11 @@ class Select(Maintained):
         return TO_PYTHON if self.aggregate is None else TO_GROUPS
 
     def _waits(self) -> bool:
-        """Whether join results are evaluated when the transaction is over. Within it a row may appear and vanish again:
-        a LEFT JOIN's NULLs until the partner comes, a partner of a nested query's old row. Such rows must not be
-        evaluated where that can fail (a row that is too large is refused even so: to hold all rows back for that would
-        cost far more). Otherwise results are used at once, so that no more than a chunk of them is ever held."""
+        """Whether join results are evaluated only at the end of the transaction. During a transaction a row may appear
+        and disappear again: the NULL row of a LEFT JOIN until its partner is inserted, or a row joined with an old row
+        of a nested query. If evaluation can fail, such rows must not be evaluated (rows that are too large are refused
+        even so: delaying all rows because of them would cost far more). Otherwise results are processed at once, so at
+        most one chunk is held in memory."""
         passing = bool(self.inputs) or any(n.edge is not None and n.edge.kind.turns for n in self.plan.nodes)
         return passing and not all(is_total(e, but_for_size=True) for e in evaluated(self.plan))
 
@@ -135,7 +137,7 @@ class Select(Maintained):
     # Transactions ---------------------------------------------------------------------------------------------
 
     def remove(self, table: Table, slots: Slots) -> None:
-        if self.nest is not None and self.outlet.open and not self.nest.heard:
+        if self.nest is not None and self.outlet.open and not self.nest.is_observed:
             self.nest.remove(table, slots)
             return
         for child in self.below:
@@ -152,7 +154,7 @@ class Select(Maintained):
             self.join.reweigh(table, slots, before)
 
     def insert(self, table: Table, slots: Slots) -> None:
-        if self.nest is not None and self.outlet.open and not self.nest.heard:
+        if self.nest is not None and self.outlet.open and not self.nest.is_observed:
             self.nest.insert(table, slots)
             return
         for child in self.below:
@@ -161,7 +163,7 @@ class Select(Maintained):
             self.join.insert(table, slots)
 
     def finish(self) -> Rows:
-        if self.nest is not None and self.outlet.open and not self.nest.heard:
+        if self.nest is not None and self.outlet.open and not self.nest.is_observed:
             return self.nest.end()
         for child, fed in self.inputs:
             change = child.finish()
@@ -191,7 +193,7 @@ class Select(Maintained):
         return self.distinct.apply(rows)
 
     def _take(self, fed: Table, rows: Rows) -> None:
-        """Takes in the change of a query below."""
+        """Applies the delta of a nested query."""
         if self.passing is not None:
             if self.outlet.open:
                 self.results.extend([self.passing.rows(rows)])
@@ -209,14 +211,14 @@ class Select(Maintained):
             self.join.insert(fed, fed.add(change))
 
     def _settle(self) -> None:
-        """Evaluates what is left of join results when the transaction is over."""
+        """Evaluates the remaining join results at the end of the transaction."""
         if self.native is not None:
             self.touched |= self.native.settle()
         if self.raw:
             self._pass_on([consolidated(self.raw.take(), width(self.row_types))])
 
     def _pass_on(self, chunks: Iterable[Rows]) -> None:
-        """Join results on their way: into the groups, or evaluated."""
+        """Passes join results on: to the groups, or evaluated to the output."""
         for rows in chunks:
             if self.plan.residual:
                 self.steps.data[CHECKED] += len(rows)
@@ -230,7 +232,7 @@ class Select(Maintained):
                 self.pending.append(Rows(pack(columns, self.pool, n), weights))
 
     def _checked(self, rows: Rows) -> tuple[Reader, Int64s, int]:
-        """Result rows that satisfy what no edge could check, as columns."""
+        """Result rows that satisfy the residual predicates, as columns."""
         read = self._reader(unpack(rows.lanes, self.row_types, self.pool))
         weights, n = rows.weights, len(rows)
         if self.plan.residual:
@@ -306,7 +308,7 @@ class Select(Maintained):
                 yield from _taken(columns, copies)
 
     def _valued(self, part: Rows) -> Iterator[tuple[list[Column], Int64s]]:
-        """The outputs of join results, and the weight of each; in several parts where they have much text."""
+        """The outputs of join results, and the weight of each; in several parts if they have much text."""
         read, weights, n = self._checked(part)
         if not n:
             return
@@ -322,7 +324,7 @@ class Select(Maintained):
         yield columns, weights
 
     def _constant(self) -> Iterator[list[Column]]:
-        """SELECT without FROM: one row, unless its WHERE says none."""
+        """SELECT without FROM: one row, unless WHERE is not true."""
         read = self._reader([])
         if evaluate_filter(self.plan.residual, read, 1).all():
             yield [evaluate(o, read, 1) for o in self.plan.outputs]
@@ -356,7 +358,7 @@ class Select(Maintained):
             self.members = Members(self.join.tree, asked, self.pool)
         return self.members.among(columns, rows)
 
-    # Making and unmaking --------------------------------------------------------------------------------------
+    # Loading and closing --------------------------------------------------------------------------------------
 
     def load(self, tables: Sequence[Table]) -> None:
         if self.join is not None and self.aggregate is None and self.distinct is None:
@@ -365,8 +367,8 @@ class Select(Maintained):
             self._load_results(tables)
 
     def _load_unseen(self, join: Join, tables: Sequence[Table]) -> None:
-        """No state is made of the results: they are not made one by one. If some may have no value, all are looked at
-        in the end, a chunk at a time, so that the whole answer is never held."""
+        """No state depends on the results, so they are not enumerated during loading. If some may fail, all are
+        evaluated at the end, a chunk at a time, so that the whole answer is never in memory."""
         outlet, join.outlet = join.outlet, Outlet(False)
         try:
             self._load_rows(tables)
@@ -420,7 +422,7 @@ class Select(Maintained):
         if self.join is not None:
             self.join.native = None
             self.join.unwatch()
-        # their memory goes at once, though the sink refers to this query
+        # frees their memory at once, although the sink refers to this query
         self.join = self.aggregate = self.members = None
 
     def string_marks(self, marked: Bools) -> None:
@@ -442,7 +444,7 @@ class Select(Maintained):
 
 
 def _taken(columns: Sequence[Column], rows: Int64s) -> Iterator[list[Column]]:
-    """Some rows, in several parts where they have much text."""
+    """The given rows, in several parts if they have much text."""
     try:
         yield [c.take(rows) for c in columns]
     except TooMuchTextError:

@@ -1,4 +1,4 @@
-"""What a select reads of its join's results, and what these show."""
+"""The columns that a select reads from its join, and what its output determines."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from freshet.plans.model import QueryPlan
 from freshet.scalar.expression import ColumnRef, Expression, walk
 
 
-def tells_tuples(plan: QueryPlan) -> bool:
-    """Whether a result row shows every column of every tuple it is made of. Then, since within a transaction all that
-    goes goes first, no row can both appear and vanish, and the delta needs no adding up (unless rows change their
-    weight)."""
+def distinguishes_tuples(plan: QueryPlan) -> bool:
+    """Whether a result row contains every column of every tuple it was joined from. Then, because deletions come first
+    in a transaction, no row can both appear and disappear, and the delta needs no consolidation (unless weights
+    change)."""
     shown = {(o.relation, o.column) for o in plan.outputs if isinstance(o, ColumnRef)}
     for node in plan.nodes:
         edge = node.edge
@@ -38,7 +38,7 @@ def tells_tuples(plan: QueryPlan) -> bool:
 
 
 def wanted_columns(plan: QueryPlan) -> list[ColumnRef]:
-    """Columns the join must deliver; the outputs themselves where they are all plain columns."""
+    """The columns that the join must produce; the outputs themselves if all are plain columns."""
     grouping = plan.grouping
     if grouping is None and not plan.residual and not plan.copies:
         plain = [o for o in plan.outputs if isinstance(o, ColumnRef)]
@@ -50,7 +50,7 @@ def wanted_columns(plan: QueryPlan) -> list[ColumnRef]:
 
 
 def evaluated(plan: QueryPlan) -> list[Expression]:
-    """What is computed from join results."""
+    """The expressions computed from join results."""
     grouping = plan.grouping
     if grouping is None:
         return [*plan.residual, *plan.outputs]

@@ -19,7 +19,7 @@ from freshet.state.tuples import Slots
 def group_finders(
     plan: QueryPlan, aggregate: Aggregate, project: Callable[[list[Column], int], list[Column]]
 ) -> list[Finder]:
-    """By the keys of groups, where all are shown. `project`: the outputs of groups that HAVING leaves."""
+    """Finds groups by their keys, if all are output. `project` computes the outputs of groups that satisfy HAVING."""
     grouping = plan.grouping
     assert grouping is not None
     columns = shown_groups(plan)
@@ -31,7 +31,7 @@ def group_finders(
         rows = len(groups[0])
         if grouping.having is not None:
             return project(groups, rows)
-        # then most outputs are a key or an aggregate as it is
+        # then most outputs are plain keys or aggregates
         return [
             groups[o.column] if isinstance(o, GroupRef) else evaluate(o, lambda c: groups[c.column], rows)
             for o in plan.outputs
@@ -45,7 +45,7 @@ def group_finders(
 
 
 def row_finders(plan: QueryPlan, sources: Sequence[Table]) -> list[Finder]:
-    """By the primary key of the one table there is, where all of it is shown."""
+    """Finds rows by the primary key of the only table, if all of it is output."""
     columns = shown_primary_key(plan)
     if not columns:
         return []

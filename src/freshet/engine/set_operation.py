@@ -1,6 +1,6 @@
-"""UNION, EXCEPT and INTERSECT kept fresh: each row with two counts, its copies on the left and on the right.
+"""Maintains UNION, EXCEPT and INTERSECT: each row with two counts, its copies on the left and on the right.
 
-How often a row is in the answer is a function of the two counts alone, so a change of a count gives the change of the
+The number of copies in the answer depends only on the two counts, so a change of a count determines the change of the
 answer:
 
     UNION          l + r > 0           EXCEPT      l > 0 and r = 0      INTERSECT      l > 0 and r > 0
@@ -44,7 +44,7 @@ class SetOperator(Maintained):
         self.total = scope.array("total", np.int64)  # rows of the answer
 
     def _copies(self, counts: Int64s) -> Int64s:
-        """How often rows with these counts (left, right) are in the answer."""
+        """The number of copies in the answer of rows with these counts (left, right)."""
         return self.kind.copies(self.every, counts[:, 0], counts[:, 1])
 
     def finish(self) -> Rows:
@@ -52,7 +52,7 @@ class SetOperator(Maintained):
         return consolidated([self._apply(0, left), self._apply(1, right)], self.width)
 
     def _apply(self, side: int, rows: Rows) -> Rows:
-        """A consolidated delta of one side; the change of the answer."""
+        """Applies a consolidated delta of one side and returns the change of the answer."""
         if not len(rows):
             return rows
         self.steps.data[[DISTINCT, FED]] += len(rows)

@@ -1,7 +1,8 @@
 """ORDER BY without LIMIT: the rows of a query, sorted when they are read.
 
-Law: a bag has no order, so none is kept. State and deltas are those of the query below, without the columns that only
-the order reads; a change of those alone is no change. Reading in order holds the whole answer while it sorts it.
+Law: a bag has no order, so no order is maintained. State and deltas are those of the query below, without the columns
+that only ORDER BY reads; a change of only those columns changes nothing. Reading in order holds the whole answer in
+memory while sorting it.
 """
 
 from __future__ import annotations
@@ -54,7 +55,7 @@ class SortOperator(Maintained):
     def batches(self, rows: int) -> Iterator[list[Column]]:
         parts = []
         for part in self.source.batches(LOAD):
-            hold(2 * len(part[0]) * 8 * self.source.width)  # the parts, then the columns made of them
+            hold(2 * len(part[0]) * 8 * self.source.width)  # the batches, then the columns concatenated from them
             parts.append(part)
         if not parts:
             return
@@ -72,7 +73,7 @@ class SortOperator(Maintained):
         return [self._shown(f) for f in self.source.finders() if max(f.columns) < len(self.types)]
 
     def _shown(self, finder: Finder) -> Finder:
-        """The same without the columns that only the order reads."""
+        """The same without the columns that only ORDER BY reads."""
         shown, stored = len(self.types), finder.stored
         if stored is not None:
             stored = replace(stored, cells=stored.cells[:shown])
@@ -92,7 +93,7 @@ class SortOperator(Maintained):
 
 
 def sorted_places(columns: Sequence[Column], order: Sequence[SortKey]) -> Int64s:
-    """The places of rows in an order; ties stay as they are."""
+    """The positions of rows in sorted order; the sort is stable."""
     keys: list[Any] = []
     for key in order:
         column = columns[key.column]
@@ -105,7 +106,7 @@ def sorted_places(columns: Sequence[Column], order: Sequence[SortKey]) -> Int64s
 
 
 def _comparable(column: Column) -> list[Any]:
-    """Whole numbers that compare as the values do, the first that differs deciding: NaN is greatest, as in Spark."""
+    """Integers that compare as the values do, column by column: NaN is greatest, as in Spark."""
     if column.type.is_fraction:
         bits = (np.asarray(column.data, np.float64) + 0.0).view(np.int64)  # -0.0 is 0.0
         bits = np.where(np.isnan(column.data), np.int64(0x7FF8000000000000), bits)
@@ -119,7 +120,7 @@ def _comparable(column: Column) -> list[Any]:
 
 
 def _ranks(column: Column) -> Int64s:
-    """Each text's place among the different ones; characters compare by their bytes."""
+    """The rank of each text among the distinct ones, compared by UTF-8 bytes."""
     if column.pool is not None:
         ids, codes = np.unique(np.asarray(column.data, np.int64), return_inverse=True)
         texts: Any = column.pool.text(ids, kind=column.type.pooled)
@@ -134,7 +135,7 @@ def _ranks(column: Column) -> Int64s:
 
 
 def whole(parts: Sequence[Column]) -> Column:
-    """Columns one after the other as one."""
+    """Concatenates columns."""
     first = parts[0]
     if len(parts) == 1:
         return first

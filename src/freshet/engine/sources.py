@@ -1,7 +1,7 @@
-"""Where a join's nodes find their tuples, and the keys of their edges.
+"""The tuples of a join's nodes, and the keys of its edges.
 
 A source is a stored table, or the dictionary of a generalized node seen as one. Edges that read the same key of the
-same source share its ids, and whatever they connect shares one dictionary.
+same source share its ids, and all sources that they connect share one dictionary.
 """
 
 from __future__ import annotations
@@ -117,7 +117,7 @@ class KeyColumn:
             self.parts = parts
 
     def assign(self, slots: Slots) -> Slots:
-        """Gives tuples their ids; returns the ids of keys never seen before."""
+        """Assigns ids to tuples; returns the ids of new keys."""
         if self.parts is not None:
             return self.dictionary.assign(self.source.tuples.lanes.data, slots, self.parts, self.ids.data)
         read = self.source.reader(slots)
@@ -156,7 +156,7 @@ class EdgeKeys:
 def bind_keys(
     scope: Scope, plan: QueryPlan, sources: list[Source], pool: StringPool
 ) -> tuple[list[Source], list[EdgeKeys | None]]:
-    """Makes the dictionaries and key columns of a tree; `sources` comes back with the generalized nodes filled in."""
+    """Creates the dictionaries and key columns of a tree; fills in the generalized nodes in `sources`."""
     groups = _Groups()
     ends: list[tuple[_End, _End] | None] = []
     for node in plan.nodes:
@@ -220,13 +220,13 @@ _End = tuple[object, ...]
 def _end(
     relation: int, sources: list[Source], key: tuple[Expression, ...], edge: Edge, condition: tuple[Expression, ...]
 ) -> _End:
-    """What makes two ends of edges the same: their source and the key they read from it."""
+    """Identifies an end of an edge: its source and the key read from it."""
     source: object = id(sources[relation]) if relation < len(sources) else ("generalized", relation)
     return source, _normal(key), edge.null_safe, _normal(condition)
 
 
 def _normal(expressions: tuple[Expression, ...]) -> tuple[Expression, ...]:
-    """The expressions as read from the source alone, whatever the role."""
+    """The expressions in terms of the source, independent of the role."""
     return tuple(
         transform(e, lambda x: replace(x, relation=0, name="") if isinstance(x, ColumnRef) else x) for e in expressions
     )

@@ -1,4 +1,4 @@
-"""What a select does in a transaction, one native step after the other (the law is that of descriptions)."""
+"""Runs the native steps of a select in a transaction (descriptions.py states the law)."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from freshet.engine.descriptions import (
     BROKEN,
     CHANGE_WEIGHTS,
     CHANGED,
+    DISTINGUISHES,
     ENTER,
     ENTRY,
     FINISH,
@@ -37,10 +38,9 @@ from freshet.engine.descriptions import (
     SWEEP,
     SWEPT,
     SWEPT_COUNT,
-    SWEPT_GONE,
+    SWEPT_REMOVED,
     SWEPT_WAIT,
     SWEPT_WIDTH,
-    TELLS,
     WEIGHTS,
     WEIGHTS_AT,
     WORK_STEPS,
@@ -60,7 +60,7 @@ from freshet.state.rows import BUFFER_COUNT, BUFFER_LANES, BUFFER_WEIGHTS, BUFFE
 
 @inlined
 def take_in(run: Any, entry: Any, rows: Any, weights: Any) -> Any:
-    """The change of a nested query, taken in (Select._take)."""
+    """Applies the delta of a nested query (Select._take)."""
     t, n, width = as_int64(entry[OF]), rows.shape[0], rows.shape[1]
     removed, changed = np.empty(n, np.int32), np.empty(n, np.int32)
     added, after, changed_to = np.empty((n, width), np.int64), np.empty(n, np.int64), np.empty(n, np.int64)
@@ -100,7 +100,7 @@ def take_in(run: Any, entry: Any, rows: Any, weights: Any) -> Any:
 
 @inlined
 def finish_select(run: Any, s: Any) -> Any:
-    """Ends a transaction (Select.finish): what it shows has changed is in its buffer."""
+    """Ends a transaction (Select.finish): the delta is in its buffer."""
     raw, pending = as_int64(s[RAW]), as_int64(s[PENDING])
     if raw[BUFFER_COUNT] > 0:
         if not add_up(run, raw):
@@ -120,10 +120,10 @@ def finish_select(run: Any, s: Any) -> Any:
         swept = as_int64(s[SWEPT])
         for i in range(s[SWEPT_COUNT]):
             row = i * SWEPT_WIDTH
-            gone = as_int64(swept[row + SWEPT_GONE])[0]
+            gone = as_int64(swept[row + SWEPT_REMOVED])[0]
             if gone > swept[row + SWEPT_WAIT] and not ask(run, SWEEP, s[SELECT], 0):
                 return False
-    return pending[BUFFER_COUNT] < 2 or s[TELLS] != 0 or add_up(run, pending)
+    return pending[BUFFER_COUNT] < 2 or s[DISTINGUISHES] != 0 or add_up(run, pending)
 
 
 @inlined

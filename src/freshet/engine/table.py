@@ -1,7 +1,7 @@
 """A stored table: the tuples themselves, shared by every view and every role that reads them.
 
-Rows are packed lanes (scalar/lanes): with a primary key its columns come first and identify a row; without one the
-table is a bag, a row is identified by all its lanes and has a weight. Views keep slots, never values.
+Rows are packed lanes (scalar/lanes): with a primary key, the key columns come first and identify a row; without one the
+table is a bag: a row is identified by all its lanes and has a weight. Views store slots, never values.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ _NO_WEIGHTS: Int64s = np.empty(0, np.int64)
 
 @dataclass(slots=True)
 class RowChange:
-    """One table's part of a transaction, resolved against its rows and found good: slots that lose their tuple, rows
-    that appear and, in a bag, the weight of each, and slots whose tuple stays with another weight."""
+    """The change of one table in a transaction, resolved against its rows and validated: slots to remove, rows to add
+    and, in a bag, the weight of each, and slots whose weight changes."""
 
     removed: Slots
     added: Int64s
@@ -53,14 +53,14 @@ MISSING, REPEATED = -1, -2
 
 
 class MissingRowError(Exception):
-    """A change takes away more copies of a row than there are; `row` is its place in the batch."""
+    """A change removes more copies of a row than exist; `row` is its position in the batch."""
 
     def __init__(self, row: int) -> None:
         self.row = row
 
 
 class RepeatedKeyError(MissingRowError):
-    """A row comes whose primary key is there already."""
+    """A row is inserted whose primary key already exists."""
 
 
 @kernel(
@@ -70,9 +70,8 @@ def settle(
     table: Any, lanes: Any, stored: Any, rows: Any, weights: Any, removed: Any, added: Any, after: Any, changed: Any,
     changed_to: Any,
 ) -> Any:  # fmt: skip
-    """Adds up equal rows and looks up what the table holds of them: how many slots are to be removed, how many rows
-    added and how many slots get another weight; or -1 and the place of a row of which more is taken away than is
-    there."""
+    """Adds up equal rows and looks them up in the table. Returns the number of slots to remove, of rows to add and of
+    slots that get another weight; or -1 and the position of a row of which more copies are removed than exist."""
     width, gone, come, kept = rows.shape[1], 0, 0, 0
     chosen = np.empty(rows.shape[0], np.int64)
     m, prefetched = consolidate(rows, weights, chosen), np.int64(0)
@@ -104,9 +103,9 @@ def settle(
 
 @kernel("UniTuple(i8, 2)(i8[::1], i8[:,::1], i8, i8[:,::1], i8[::1], i4[::1], i8[:,::1])")
 def settle_keyed(table: Any, lanes: Any, key: Any, rows: Any, weights: Any, removed: Any, added: Any) -> Any:
-    """The same for a table whose rows are distinguished by their first `key` lanes: how many slots are to be removed
-    and how many rows added, or MISSING or REPEATED and the place of the row that is not there, or whose key is there
-    already."""
+    """The same for a table whose rows are identified by their first `key` lanes. Returns the number of slots to remove
+    and of rows to add, or MISSING or REPEATED and the position of the row that does not exist, or whose key already
+    exists."""
     n, width, gone, come = rows.shape[0], rows.shape[1], 0, 0
     chosen = np.empty(n, np.int64)
     m = consolidate(rows, weights, chosen)
@@ -115,8 +114,8 @@ def settle_keyed(table: Any, lanes: Any, key: Any, rows: Any, weights: Any, remo
         homes *= 2
     index = np.full(HEAD + homes, -1, np.int64)  # keys within this batch, as rows of it
     index[HOMES], index[MASK] = homes, homes - 1
-    freed = np.zeros(n, np.bool_)  # by the first row with a key: whether the stored row with that key goes
-    given = np.zeros(n, np.bool_)  # and whether a row with that key comes
+    freed = np.zeros(n, np.bool_)  # by the first row with a key: whether the stored row with that key is removed
+    given = np.zeros(n, np.bool_)  # and whether a row with that key is added
     held = np.empty(n, np.int64)  # the stored row with that key, or -1
     owner = np.empty(n, np.int64)
     prefetched, hashes = np.int64(0), np.empty(AHEAD, np.uint64)
@@ -173,11 +172,11 @@ class Table:
         key_lanes = sum(t.lanes for t in self.types[: len(self.primary_key)]) if self.primary_key else None
         self.tuples = Tuples(scope, self.width, key_lanes)
         self.weights = None if self.primary_key else scope.array("weight", np.int64)
-        self.greatest = scope.array("greatest", np.int64)  # weight any row ever had, 0 while all are 1
+        self.greatest = scope.array("greatest", np.int64)  # greatest weight that any row ever had, 0 while all are 1
         self.scope = scope
         self.retention = retention
-        self.agenda = None if retention is None else Agenda(scope.scope("agenda"))  # when rows are to go
-        self.memo: Any = None  # how the last changes were laid out (freshet/changes)
+        self.agenda = None if retention is None else Agenda(scope.scope("agenda"))  # when rows expire
+        self.memo: Any = None  # the form of the last changes (database/changes)
 
     @property
     def capacity(self) -> int:
@@ -185,12 +184,12 @@ class Table:
 
     @property
     def counted(self) -> bool:
-        """Whether weights matter: some row has stood more than once."""
+        """Whether weights matter: some row has had more than one copy."""
         return bool(self.greatest.data[0])
 
     @property
     def heaviest(self) -> int:
-        """No row has a greater weight."""
+        """An upper bound on the weight of rows."""
         return max(int(self.greatest.data[0]), 1)
 
     def lane(self, column: int) -> tuple[int, int, int]:
@@ -208,8 +207,8 @@ class Table:
         return lambda c: read_column(lanes, slots, c.type, self.lane(c.column), self.pool)
 
     def resolve(self, rows: Int64s, weights: Int64s) -> RowChange:
-        """What signed rows do to the table; `weights` is used up. Raises MissingRowError or RepeatedKeyError, having
-        changed nothing."""
+        """Resolves signed rows to a change of the table, which itself is unchanged; overwrites `weights`. Raises
+        MissingRowError or RepeatedKeyError."""
         n, t = len(rows), self.tuples
         removed, added = np.empty(n, np.int32), np.empty(rows.shape, np.int64)
         if self.weights is None:
@@ -244,7 +243,7 @@ class Table:
         return slots
 
     def _schedule(self, slots: Slots) -> None:
-        """Rows that came: when each is to go."""
+        """Schedules the expiry of added rows."""
         if self.agenda is None or self.retention is None:
             return
         moment = self.retention.moment
@@ -256,7 +255,7 @@ class Table:
         self.agenda.put(slots, times)
 
     def overdue(self, now: int) -> Slots:
-        """The rows whose time to go has come."""
+        """The rows that have expired."""
         if self.agenda is None:
             return _NO_SLOTS
         slots = self.agenda.due(now)
@@ -264,7 +263,7 @@ class Table:
         return slots
 
     def reweigh(self, change: RowChange) -> Int64s:
-        """Gives tuples that stay their new weights; returns those they had."""
+        """Sets the new weights of tuples; returns the old ones."""
         assert self.weights is not None
         before = self.weights.data[change.changed]
         self._weigh(change.changed, change.changed_to)
@@ -280,8 +279,8 @@ class Table:
                 self.weights.changed()
 
     def fill(self, other: Table, columns: Sequence[int]) -> None:
-        """Takes the rows of another table, whose columns at these places are this one's; NULL where that is -1. Rows
-        that become equal are added up."""
+        """Copies the rows of another table, whose columns at the given positions become the columns of this one; -1
+        means NULL. Rows that become equal are added up."""
         slots = other.tuples.slots()
         for start in range(0, len(slots), _TOGETHER):
             part = slots[start : start + _TOGETHER]
@@ -302,7 +301,7 @@ class Table:
             self.weights.grow(self.capacity)
 
     def repack(self) -> None:
-        """Moves the rows to the first slots, and gives back the room of the others. Nothing may refer to slots."""
+        """Moves the rows to the first slots and frees the others. Nothing may refer to slots."""
         weights = None if self.weights is None else self.weights.data[self.tuples.slots()]
         self.tuples.repack()
         if self.agenda is not None:
@@ -317,7 +316,7 @@ class Table:
             self.weights.match(self.capacity)
 
     def string_marks(self, marked: Bools) -> None:
-        """Marks the text the table holds, so that the pool keeps it."""
+        """Marks the texts of the table, so that the pool keeps them."""
         slots = self.tuples.slots()
         for lane in self.text_lanes:
             marked[self.tuples.lanes.data[slots, lane]] = True

@@ -1,11 +1,10 @@
-"""Rows as time passes: each turns at its moments (`Timed`), and the clock decides which of them have come.
+"""Rows whose output depends on the time: each changes at its moments (`Timed`) as the clock passes them.
 
-Law: what a row shows is a function of the row and the time, and changes at the row's moments alone. So only rows with a
-change to come are kept, in order of their next one: a row that will not be there again, or that stays as it is, is
-forgotten, and when it is removed one day, what it shows then is known from the row itself. When the clock moves from
-one time to another, the rows that are due in between are taken out, and show the difference.
-
-In a transaction rows go at the time before it, then the clock moves, then rows come at the new time.
+Law: the output of a row is a function of the row and the time, and changes only at the row's moments. So only rows
+with a future moment are stored, ordered by the next one. A row that will no longer change is not stored; when it is
+deleted later, its output is computed from the row itself. When the clock advances, the rows that are due in between are
+taken out, and the change of their output is emitted. In a transaction rows are deleted at the old time, then the clock
+advances, then rows are inserted at the new time.
 """
 
 from __future__ import annotations
@@ -64,25 +63,25 @@ class TimedOperator(Maintained):
             parts.append(self._keep(Rows(rows.lanes[rows.weights > 0], rows.weights[rows.weights > 0])))
         if not parts:
             return joined([], self.width)
-        found = consolidated(parts, self.width)
-        self.total.data[0] += found.weights.sum()
-        return found
+        delta = consolidated(parts, self.width)
+        self.total.data[0] += delta.weights.sum()
+        return delta
 
     def _forget(self, rows: Rows) -> Rows:
-        """Rows that go; what they showed."""
+        """Deletes rows and returns their former output."""
         after = self._next(rows.lanes) < NEVER
         self._change(rows.lanes[after], rows.weights[after])
         return self._seen(rows)
 
     def _keep(self, rows: Rows) -> Rows:
-        """Rows that come; what they show."""
+        """Inserts rows and returns their output."""
         after = self._next(rows.lanes)
         later = after < NEVER
         self._change(rows.lanes[later], rows.weights[later])
         return self._seen(rows)
 
     def _change(self, lanes: Int64s, weights: Int64s) -> None:
-        """Rows with a change to come, kept or no longer."""
+        """Adds or removes rows that have a future moment."""
         self.steps.data[[FED, PLACED]] += len(weights)
         lanes = np.ascontiguousarray(lanes)
         change = self.kept.resolve(lanes, weights.copy())
@@ -94,7 +93,7 @@ class TimedOperator(Maintained):
         self.agenda.put(slots, self._next(change.added))
 
     def _move_to(self, now: int) -> list[Rows]:
-        """The rows that turn when the clock moves, as they were and as they are."""
+        """The rows that change when the clock advances: their output before and after."""
         if now < self.now:
             raise StateError("the clock of a view was moved back; please report this")
         due = self.agenda.due(now)
@@ -123,14 +122,14 @@ class TimedOperator(Maintained):
     # Rows and their moments -----------------------------------------------------------------------------------
 
     def _moments(self, columns: Sequence[Column], moments: Sequence[Moment]) -> list[tuple[Int64s, Bools | None]]:
-        found = []
+        moments_of_rows = []
         for m in moments:
             column = columns[m.column]
-            found.append((m.of(column.data, column.type), column.valid))
-        return found
+            moments_of_rows.append((m.of(column.data, column.type), column.valid))
+        return moments_of_rows
 
     def _next(self, lanes: Int64s) -> Int64s:
-        """When each row turns next; NEVER where it stays as it is."""
+        """The next moment of each row; NEVER if there is none."""
         columns, plan, now = unpack(lanes, self.source.types, self.pool), self.plan, self.now
         since, until = self._moments(columns, plan.since), self._moments(columns, plan.until)
         after = np.full(len(lanes), NEVER)
@@ -147,7 +146,7 @@ class TimedOperator(Maintained):
         return after
 
     def _seen(self, rows: Rows) -> Rows:
-        """What rows show now."""
+        """The output of rows at the current time."""
         columns, plan, now = unpack(rows.lanes, self.source.types, self.pool), self.plan, self.now
         there = np.ones(len(rows), np.bool_)
         for moments, passed in ((plan.since, True), (plan.until, False)):
@@ -165,7 +164,7 @@ class TimedOperator(Maintained):
     # Answers --------------------------------------------------------------------------------------------------
 
     def packed(self) -> Iterator[Rows]:
-        """Rows that are there until a moment are all among those that are kept."""
+        """Rows that are output until some moment are all stored."""
         if not self.plan.until:
             yield from (self._seen(rows) for rows in self.source.packed())
             return
@@ -182,7 +181,7 @@ class TimedOperator(Maintained):
     def count(self) -> int:
         return int(self.total.data[0])
 
-    # Making and unmaking --------------------------------------------------------------------------------------
+    # Loading and closing --------------------------------------------------------------------------------------
 
     def load(self, tables: Sequence[Table]) -> None:
         super().load(tables)

@@ -1,5 +1,5 @@
-"""ORDER BY ... LIMIT kept fresh, for the whole query or in each partition: all rows of the input in order, and the
-change of the first ones read off around each row that comes or goes (state/ranked)."""
+"""Maintains ORDER BY ... LIMIT, for the whole query or in each partition: all input rows are stored in order, and the
+change of the first ones is read around each inserted or deleted row (state/ranked)."""
 
 from __future__ import annotations
 

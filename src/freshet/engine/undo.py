@@ -1,4 +1,4 @@
-"""Taking a transaction back from the tables it has changed already."""
+"""Undoes a transaction on the tables that it has already changed."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from freshet.state.tuples import Slots
 
 @dataclass(slots=True)
 class Undo:
-    """What takes one step of a transaction back from its table: rows that went, slots that came, or, with weights and
-    no rows, slots that had these weights."""
+    """Undoes one step of a transaction on its table: rows to restore, slots to free, or, with weights and no rows,
+    slots whose weights are restored."""
 
     table: Table
     rows: Int64s | None

@@ -1,5 +1,5 @@
-"""UNION ALL kept fresh: nothing is kept. Deltas are those of the inputs, added up; the answer is theirs, one after the
-other."""
+"""Maintains UNION ALL without any state: its delta is the sum of the deltas of its inputs, and its answer the
+concatenation of theirs."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Window functions kept fresh: the rows of the input in order, and the functions computed again for the partitions that
-rows came to or went from.
+"""Maintains window functions: the input rows are stored in order, and the functions are recomputed for the partitions
+in which rows were inserted or deleted.
 
-The old values of a touched partition are computed from its rows before they change, the new ones after; what is equal
-in both adds up to nothing. So nothing is kept but the rows in order.
+The old values of a touched partition are computed from its rows before they change, the new values afterwards; rows
+that are equal in both cancel out. So nothing is stored but the rows in order.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class WindowOperator(InOrder):
         return delta
 
     def _answers(self, partitions: Slots) -> Iterator[list[Column]]:
-        """The rows of partitions with the functions' values, some whole partitions at a time."""
+        """The rows of partitions with the functions' values, several whole partitions at a time."""
         for some in self._portions(partitions):
             look()
             room = int(self.ranked.count(some, *self.window))
@@ -60,7 +60,7 @@ class WindowOperator(InOrder):
                 yield self._with_values(lanes[copies], owners[copies])
 
     def _portions(self, partitions: Slots) -> Iterator[Slots]:
-        """Partitions, together about as large as is handled at once."""
+        """Partitions, grouped into portions of bounded size."""
         sizes = np.minimum(self.ranked.sizes(partitions), self.window[1])
         portion = np.cumsum(sizes) // LOAD
         yield from np.split(partitions, np.flatnonzero(np.diff(portion)) + 1)
@@ -97,4 +97,4 @@ class WindowOperator(InOrder):
             self.move(*self.placed(rows))
         self.total.data[0] = self.ranked.count(self.partitions.slots(), *self.window)
         for _ in self._answers(self.partitions.slots()):
-            pass  # a value that does not fit is refused when the view is made, not when it is read
+            pass  # a value that does not fit is refused when the view is created, not when it is read

@@ -1,7 +1,7 @@
-"""What keeping a query fresh costs, as counts of steps: the figures that guarantees are about.
+"""The cost of maintaining a query, in counted steps: the figures that guarantees bound.
 
-Kernels count the counters they change and the keys they flip; the rest are rows that operators hand to one another, and
-are counted where they are handed over, a chunk at a time.
+Kernels count the counters they change and the keys they flip; all other steps are rows passed from one operator to the
+next, counted a chunk at a time.
 """
 
 from __future__ import annotations
@@ -14,16 +14,16 @@ from freshet.state.arrays import Int64s
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """Steps taken since a query was made."""
+    """Steps taken since a query was created."""
 
     counters: int = 0  # counters changed in join trees, and rows looked at in bags
-    flipped: int = 0  # keys whose support came or went
-    joined: int = 0  # joined rows that appeared or vanished
+    flipped: int = 0  # keys whose support appeared or disappeared
+    joined: int = 0  # joined rows that appeared or disappeared
     checked: int = 0  # joined rows checked against what no edge expresses
     grouped: int = 0  # rows that entered groups
     distinct: int = 0  # rows counted by DISTINCT, UNION, EXCEPT and INTERSECT
     placed: int = 0  # rows placed in, or taken out of, an ordered index: O(log n) each
-    fed: int = 0  # rows that nested queries have changed in what reads them
+    fed: int = 0  # rows that nested queries changed in the queries that read them
 
     def __add__(self, other: Work) -> Work:
         return Work(*(a + b for a, b in zip(astuple(self), astuple(other), strict=True)))
@@ -33,17 +33,17 @@ class Work:
 
     @property
     def steps(self) -> int:
-        """All that was paid: every count but that of flips, which cause the counters' changes."""
+        """The sum of all counts except flips, which cause the changes of counters."""
         figures: tuple[int, ...] = astuple(self)
         return sum(figures) - self.flipped
 
     @classmethod
     def kept(cls, array: Int64s) -> Work:
-        """As an array of the arena keeps it, in the order of the fields."""
+        """Reads an array of the arena, in the order of the fields."""
         return cls(*array[:FIGURES].tolist())
 
 
-#: Where kept arrays have each figure; before them stand the two that kernels count (state/tree_table).
+#: The position of each count in stored arrays, after the two that kernels count (state/tree_table).
 JOINED, CHECKED, GROUPED, DISTINCT, PLACED, FED = range(2, 8)
 FIGURES = 8
 

@@ -1,7 +1,7 @@
-"""What a checkpoint was made by, kept in it, so that another job is refused with what differs.
+"""Records in a checkpoint which job created it, so that another job is refused with a list of the differences.
 
-Law: state is only ever continued by the plan that made it. The plans themselves are kept too, and a job that asks for
-the same views of the same tables goes on with them, also when a newer Freshet would plan otherwise.
+Law: state is continued only by the plan that created it. The plans themselves are stored too, and a job with the same
+views over the same tables continues with them, even if a newer Freshet would choose other plans.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _WHERE = ("path", "subscribe", "subscribepattern", "assign", "changes", "sequenc
 
 
 def record(job: JobFile, plans: Mapping[str, Plan], shards: int) -> str:
-    """The job as the checkpoint keeps it."""
+    """The job as the checkpoint stores it."""
     described = {
         "format": FORMAT,
         "freshet": __version__,
@@ -38,36 +38,61 @@ def record(job: JobFile, plans: Mapping[str, Plan], shards: int) -> str:
 
 
 def _place(job: JobFile, place: Endpoint) -> dict[str, Any]:
-    found = {"using": place.format}
+    recorded = {"using": place.format}
     for name, value in place.options.items():
         if name.lower() in (*_WHERE, "url", "table"):
-            found |= described(name.lower(), value, _absolute(job) if name.lower() == "path" else str)
-    return found
+            recorded |= described(name.lower(), value, _absolute(job) if name.lower() == "path" else str)
+    return recorded
 
 
 def _absolute(job: JobFile) -> Callable[[str], str]:
     return lambda path: str(job.path_of(path))
 
 
+def must_rebuild(text: str, now: str, where: str, given: Collection[str]) -> bool:
+    """Whether the checkpoint was made by another job. StateError if its sinks differ in a way that cannot be followed:
+    a sink that is new has missed what its view emitted before."""
+    kept, job = _read(text, now, where)
+    refused = []
+    for name, sink in job["copies"].items():
+        if name in kept["copies"]:
+            refused += [f"sink {name}: {what}" for what in table_differs(kept["copies"][name], sink)]
+        elif sink["view"] in kept["views"]:
+            refused.append(f"sink {name}: new, of a view that is not")
+    if refused:
+        listed = "\n  ".join(refused)
+        raise StateError(
+            f"the checkpoint {where} cannot be rebuilt for this job:\n  {listed}\n"
+            "put the sinks back as they were, or start over with another checkpoint folder"
+        )
+    return any(_differing(kept, job)) or any(plans_differ(kept["views"], job["views"], given))
+
+
 def continued(text: str, now: str, where: str, given: Collection[str] = ()) -> dict[str, Plan]:
-    """The plans a checkpoint goes on with; StateError, saying what differs, if the job is another. Views in `given`
-    were asked for with a plan of their own, which must be the one kept."""
-    try:
-        kept, job = json.loads(text), json.loads(now)
-        if kept["format"] != FORMAT:
-            raise ValueError(f"format {kept['format']}")
-    except (ValueError, KeyError, TypeError) as e:
-        raise StateError(f"{where}/{RECORD} cannot be read ({e}); use a new checkpoint folder") from None
+    """The plans with which a checkpoint continues; StateError with the differences if it belongs to another job. Views
+    in `given` were requested with a plan, which must be the stored one."""
+    kept, job = _read(text, now, where)
     differing = list(_differing(kept, job))
     if not differing:
         differing += plans_differ(kept["views"], job["views"], given)
     if differing:
         listed = "\n  ".join(differing)
         raise StateError(
-            f"the checkpoint {where} was made by another job:\n  {listed}\n"
-            "put the job back as it was, or start over with another checkpoint folder"
+            f"the checkpoint {where} was created by another job:\n  {listed}\n"
+            "restore the job, rebuild the checkpoint for this one (freshet run --rebuild), or start over with another "
+            "checkpoint folder"
         )
     return {name: codec.from_json(json.dumps(view["plan"])) for name, view in kept["views"].items()}
+
+
+def _read(text: str, now: str, where: str) -> tuple[dict[str, Any], dict[str, Any]]:
+    try:
+        kept = json.loads(text)
+        if kept["format"] != FORMAT:
+            raise ValueError(f"format {kept['format']}")
+    except (ValueError, KeyError, TypeError) as e:
+        raise StateError(f"{where}/{RECORD} cannot be read ({e}); use a new checkpoint folder") from None
+    return kept, json.loads(now)
 
 
 def _differing(kept: dict[str, Any], now: dict[str, Any]) -> Iterator[str]:

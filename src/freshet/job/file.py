@@ -26,12 +26,12 @@ from freshet.sql.catalog import Catalog
 from freshet.sql.parse import bind_statement
 from freshet.sql.source import closest_first
 
-QUARANTINE = "_quarantine"  # what sinks call the changes that were set aside
+QUARANTINE = "_quarantine"  # the name by which sinks read the changes that were set aside
 
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """Where rows come from or go to: what stands after USING. Names of options ignore case, like Spark's."""
+    """Where rows come from or go to: the format and options after USING. Names of options ignore case, like Spark's."""
 
     format: str
     options: dict[str, str] = field(default_factory=dict, repr=False)
@@ -64,7 +64,7 @@ class JobSink:
 
 @dataclass(slots=True)
 class JobFile:
-    folder: Path = Path()  # relative paths start here
+    folder: Path = Path()  # relative paths are relative to this folder
     catalog: Catalog = field(default_factory=Catalog)
     sources: dict[str, JobSource] = field(default_factory=dict)  # by table, in lower case
     views: dict[str, str] = field(default_factory=dict)  # name to query, as written
@@ -73,7 +73,7 @@ class JobFile:
     secrets: Secrets = field(default_factory=Secrets, repr=False)
 
     def path(self, place: Endpoint, option: str = "path") -> str | None:
-        """A path of the options, from the job file's folder on; addresses with a scheme stay as they are."""
+        """A path in the options, relative to the job file's folder; URIs with a scheme are unchanged."""
         return self.path_of(place.get(option))
 
     def path_of(self, given: str | None) -> str | None:
@@ -87,7 +87,7 @@ def read_job(text: str, folder: Path = Path()) -> tuple[JobFile, list[SqlError]]
         statements = sql.SqlText(text).statements()
     except SqlError as error:
         return job, [error]
-    failed: set[str] = set()  # what was to be made; that it is not there is no mistake of its own
+    failed: set[str] = set()  # names whose definition failed; that they are missing is not a mistake of its own
     for statement in statements:
         try:
             _StatementReader(job, statement).read()
@@ -101,7 +101,7 @@ def read_job(text: str, folder: Path = Path()) -> tuple[JobFile, list[SqlError]]
 
 
 def _made(statement: sql.Statement) -> str:
-    """The name of the table or view a statement makes."""
+    """The name of the table or view that a statement creates."""
     words = [t.text for t in statement.tokens[:4]]
     return next((w.lower() for w in words if w.upper() not in ("CREATE", "TABLE", "MATERIALIZED", "VIEW")), "")
 
@@ -116,7 +116,9 @@ class _StatementReader:
     """Reads one statement into the job."""
 
     def __init__(self, job: JobFile, statement: sql.Statement) -> None:
-        self.job, self.statement, self.at = job, statement, 0
+        self.job = job
+        self.statement = statement
+        self.at = 0
 
     def read(self) -> None:
         words = [t.text.upper() for t in self.statement.tokens[:2]]
@@ -130,7 +132,7 @@ class _StatementReader:
             self._view()
         else:
             known = "SET, CREATE TABLE, CREATE MATERIALIZED VIEW and CREATE SINK"
-            self._fail(f"a job file has no {words[0]}; it is made of {known}", self._token())
+            self._fail(f"{words[0]} is not a statement of job files; these are {known}", self._token())
 
     # Statements -----------------------------------------------------------------------------------------------
 
@@ -138,7 +140,7 @@ class _StatementReader:
         tokens = self.statement.tokens
         using = _outside(tokens, "USING")
         if using is None:
-            self._bind(self.statement)  # what is wrong before its end comes first
+            self._bind(self.statement)  # mistakes before its end are reported first
             self._fail("the table has no source; write USING format OPTIONS (...) after its columns", tokens[-1])
         bound = self._bind(sql.Statement(self.statement.source, tokens[:using]))
         assert isinstance(bound, CreateTable)
@@ -149,7 +151,7 @@ class _StatementReader:
     def _view(self) -> None:
         bound = self._bind(self.statement)
         if not isinstance(bound, CreateView):
-            self._fail("a job file makes tables, views and sinks alone; leave this out", self.statement.tokens[0])
+            self._fail("a job file only creates tables, views and sinks; leave this out", self.statement.tokens[0])
         self.job.views[bound.name] = bound.sql
 
     def _bind(self, statement: sql.Statement) -> object:
@@ -159,16 +161,16 @@ class _StatementReader:
         self.at = 2
         name = self._name("a name for the sink")
         if any(s.name.lower() == name.lower() for s in self.job.sinks):
-            self._fail(f"there already is a sink {name}; choose another name", self.statement.tokens[2])
+            self._fail(f"sink {name} already exists; choose another name", self.statement.tokens[2])
         self._word("FROM")
         token = self._token()
         view = self._name("the view whose changes it takes")
         views = [*self.job.views, *([QUARANTINE] if self.job.settings.get("on_error") == "quarantine" else [])]
-        found = next((v for v in views if v.lower() == view.lower()), None)
-        if found is None:
+        known = next((v for v in views if v.lower() == view.lower()), None)
+        if known is None:
             listed = closest_first(view, views) if views else "none so far"
             self._fail(f"no view {view}; the views are {listed}", token)
-        self.job.sinks.append(JobSink(name, found, self._place("sink", SINKS)))
+        self.job.sinks.append(JobSink(name, known, self._place("sink", SINKS)))
 
     def _setting(self) -> None:
         self.at = 1
@@ -204,25 +206,25 @@ class _StatementReader:
         return place
 
     def _options(self) -> dict[str, str]:
-        found: dict[str, str] = {}
+        options: dict[str, str] = {}
         token = self._token()
         if token is None:
-            return found
+            return options
         self._word("OPTIONS")
         self._word("(")
         while True:
             token = self._token()
             name = self._option_name()
-            if name.lower() in {n.lower() for n in found}:
+            if name.lower() in {n.lower() for n in options}:
                 self._fail(f"option {name} is given twice; keep one", token)
             self._skip("=")
-            found[name] = self._value(name)
+            options[name] = self._value(name)
             token = self._token()
             if token is not None and token.text == ",":
                 self.at += 1
                 continue
             self._word(")")
-            return found
+            return options
 
     def _option_name(self) -> str:
         token = self._next("the name of an option")

@@ -31,7 +31,7 @@ _BASE64 = re.compile("(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3
 
 @dataclass(frozen=True)
 class FileSource:
-    """The tables of a job file and the files behind them; the job's views are what there is to look at."""
+    """The tables of a job file and their files; the views of the job are its queries."""
 
     job: JobFile
     ddl: str
@@ -50,7 +50,7 @@ class FileSource:
         for _, path, source in sorted(found, key=lambda x: x[:2]):
             try:
                 table = read_file(path, source)
-            except ChangeError as e:  # a page shows it
+            except ChangeError as e:  # shown by a page
                 raise ChangeError(self.job.secrets.redacted(e.reason), e.table) from None
             for start in range(0, table.num_rows, size):
                 yield {source.schema.name: table.slice(start, size)}
@@ -74,7 +74,7 @@ def files_of(job: JobFile, source: JobSource) -> list[str]:
 
 
 def read_file(path: str, source: JobSource) -> pa.Table:
-    """One file's rows: the table's columns, and what says how each row changes it."""
+    """The rows of one file: the table's columns, and the column that says how each row changes it."""
     place, fields = source.place, source.schema.fields
     types = {f.name: f.type.to_arrow() for f in fields}
     changes = place.get(CHANGES)
@@ -96,7 +96,7 @@ def read_file(path: str, source: JobSource) -> pa.Table:
 
 
 def _read_json(path: str, source: JobSource, types: dict[str, pa.DataType]) -> pa.Table:
-    """Bytes are texts in base 64, as Spark reads them: with all of their padding."""
+    """Binary values are texts in base 64, with padding, as Spark reads them."""
     forms = [(name, pa.string() if pa.types.is_binary(kind) else kind) for name, kind in types.items()]
     table = pajson.read_json(path, parse_options=pajson.ParseOptions(explicit_schema=pa.schema(forms)))
     for place, name in enumerate(table.column_names):

@@ -25,20 +25,20 @@ class Mistake:
 
 
 def find_mistakes(text: str, folder: Path, on_spark: bool = True) -> tuple[JobFile, list[Mistake]]:
-    """The job, and what is wrong with it; `on_spark`: also what Spark lacks to run it."""
+    """The job and its mistakes; `on_spark`: including what Spark lacks to run it."""
     job, wrong = read_job(text, folder)
-    found = [Mistake(str(e), e.line, e.column) for e in wrong]
+    mistakes = [Mistake(str(e), e.line, e.column) for e in wrong]
     for name, sql in job.views.items():
         try:
             make_plan(sql, job.catalog)
         except FreshetError as e:
-            found.append(Mistake(f"view {name}: {e}"))
-    found += map(Mistake, (*_sources(job), *_sinks(job)))
+            mistakes.append(Mistake(f"view {name}: {e}"))
+    mistakes += map(Mistake, (*_sources(job), *_sinks(job)))
     if on_spark and importlib.util.find_spec("pyspark") is None:
-        found.append(Mistake("PySpark is not installed, and jobs run on it; pip install 'freshet[spark]'"))
+        mistakes.append(Mistake("PySpark is not installed, and jobs run on it; pip install 'freshet[spark]'"))
     elif on_spark:
-        found += map(Mistake, missing(job))
-    return job, [replace(m, message=job.secrets.redacted(m.message)) for m in found]
+        mistakes += map(Mistake, missing(job))
+    return job, [replace(m, message=job.secrets.redacted(m.message)) for m in mistakes]
 
 
 def _sources(job: JobFile) -> Iterator[str]:

@@ -1,6 +1,6 @@
-"""What a job file may say: settings, and the sources and sinks with the options each needs.
+"""The settings of a job file, and its sources and sinks with the options that each needs.
 
-Options that are not named here are handed to Spark as they are.
+Other options are passed to Spark unchanged.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ CHANGES, SEQUENCE = "changes", "sequence"
 CHANGE_COLUMNS = ("_weight", "_change_type")
 
 
-#: What is wrong with a value, if anything is.
+#: Returns what is wrong with a value, or None.
 Check = Callable[[str], str | None]
 
 MOST_SHARDS = 10_000
@@ -59,8 +59,8 @@ def _changes(value: str) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class Format:
-    """`needs`: alternatives, one of which must be given whole. `checks`: what is wrong with the value of an option.
-    `package`: the one Spark must be started with, and `settings`: what Spark must be configured with for it."""
+    """`needs`: alternative sets of required options. `checks`: a check for the value of an option. `package`: the
+    package with which Spark must be started, and `settings`: how Spark must be configured for it."""
 
     needs: tuple[tuple[str, ...], ...] = ((),)
     checks: Mapping[str, Check] = field(default_factory=dict)
@@ -121,7 +121,7 @@ SINKS: dict[str, Format] = {
 }
 
 
-#: What SET takes, and what is wrong with a value.
+#: The settings of SET, each with a check of its value.
 SETTINGS: dict[str, Check] = {
     "shards": shards,
     "checkpoint": _any,

@@ -1,4 +1,4 @@
-"""Packages that a job's sources and sinks need in addition to Spark: which are missing, and how to name them."""
+"""Packages that the sources and sinks of a job need in addition to Spark: which are missing, and how to add them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 from freshet.job.file import JobFile
 from freshet.job.options import SINKS, SOURCES, Format
 
-#: Settings that bring jars whose names say nothing.
+#: Settings that add jars whose names cannot be checked.
 _JARS = ("spark.jars", "spark.driver.extraClassPath")
 
 

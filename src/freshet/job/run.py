@@ -1,7 +1,7 @@
-"""A job on Spark: one streaming query that keeps all views and feeds all sinks, until it is asked to stop.
+"""Runs a job on Spark: one streaming query that maintains all views and writes to all sinks, until it is stopped.
 
-A signal lets the current micro-batch finish; a second one does not. Whatever ends the process, the next run with the
-same checkpoint goes on where the last finished micro-batch left off.
+After a signal the current micro-batch finishes; a second signal ends the process at once. However the process ends, the
+next run with the same checkpoint continues after the last finished micro-batch.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from freshet.errors import FreshetError, StateError
-from freshet.job.checkpoint import RECORD, continued, record
+from freshet.job.checkpoint import RECORD, continued, must_rebuild, record
 from freshet.job.file import JobFile
 from freshet.job.packages import settings_needed
 from freshet.job.session import start_spark
@@ -34,31 +34,37 @@ from freshet.plans import plan as make_plan
 from freshet.spark.disputed import AGAIN
 from freshet.spark.failure import reason
 from freshet.spark.maintain import maintain
+from freshet.spark.rebuild import complete
 from freshet.spark.sink.folder import open_folder
 
 POLL = 0.1
 PATIENCE = 30.0  # seconds a batch gets to finish after the first signal
 
-#: Takes a finished micro-batch's progress.
+#: Called with the progress of a finished micro-batch.
 OnProgress = Callable[[Any, Sinks], None]
 
-#: Takes the running query, some times a second.
+#: Called with the running query, several times a second.
 Beat = Callable[[Any], None]
 
 
 class JobRun:
-    """A running job. `watchers` are functions that take all changes of each micro-batch; `notes`: a folder where shards
-    write down what they hold and how long they took."""
+    """A running job. `watchers`: functions that are called with all changes of each micro-batch; `notes`: a folder in
+    which shards write their sizes and timings."""
 
     def __init__(
         self, spark: SparkSession, job: JobFile, *, shards: int, checkpoint: str,
         plans: Mapping[str, Plan] | None = None, watchers: list[Write] | None = None, arena: str | None = "",
-        notes: str | None = None, ready: Callable[[JobRun], None] | None = None,
+        notes: str | None = None, ready: Callable[[JobRun], None] | None = None, rebuild: bool = False,
     ) -> None:  # fmt: skip
-        self.spark, self.job, self.checkpoint = spark, job, checkpoint
+        self.spark = spark
+        self.job = job
+        self.checkpoint = checkpoint
+        self.rebuild = rebuild
         given = dict(plans or {})
-        self.plans, self.resumed = self._claim(_chosen(job, given), set(given), shards)
+        self.plans, self.resumed, changed = self._claim(_chosen(job, given), set(given), shards)
         self.changes = self._changes(shards, arena, notes)
+        if changed:
+            self._note(shards)
         self.sinks = Sinks(spark, job, self.changes, watchers or [])
         if ready is not None:
             ready(self)
@@ -68,8 +74,10 @@ class JobRun:
         writer = self.changes.writeStream.foreachBatch(self.sinks).option("checkpointLocation", self.checkpoint)
         return writer.trigger(**_trigger(self.job.settings.get("trigger", "0 seconds"))).start()
 
-    def _claim(self, plans: dict[str, Plan], given: set[str], shards: int) -> tuple[dict[str, Plan], bool]:
-        """The checkpoint is this job's from now on, or it already was."""
+    def _claim(self, plans: dict[str, Plan], given: set[str], shards: int) -> tuple[dict[str, Plan], bool, bool]:
+        """Claims the checkpoint for this job, or checks that it already belongs to it or can be rebuilt for it. Returns
+        the plans to continue with, whether the checkpoint existed, and whether it belonged to another job."""
+        complete(self.spark, self.checkpoint)
         folder = open_folder(self.spark, self.checkpoint)
         now = record(self.job, plans, shards)
         if "://" not in self.checkpoint and str(self.spark.sparkContext.master).startswith("local"):
@@ -78,10 +86,19 @@ class JobRun:
             if "offsets" in folder.names():
                 folder.remove(RECORD)
                 raise StateError(
-                    f"{self.checkpoint} is the checkpoint of a stream that is no job file's; give another folder"
+                    f"{self.checkpoint} is the checkpoint of a stream that is not a job; give another folder"
                 )
-            return plans, False
-        return continued(folder.read(RECORD), now, self.checkpoint, given), True
+            return plans, False, False
+        kept = folder.read(RECORD)
+        if self.rebuild and must_rebuild(kept, now, self.checkpoint, given):
+            return plans, True, True
+        return continued(kept, now, self.checkpoint, given), True, False
+
+    def _note(self, shards: int) -> None:
+        """The checkpoint was rebuilt, and is this job's from now on."""
+        folder = open_folder(self.spark, self.checkpoint)
+        folder.remove(RECORD)
+        folder.create(RECORD, record(self.job, self.plans, shards), private=True)
 
     def _changes(self, shards: int, arena: str | None, notes: str | None) -> DataFrame:
         job = self.job
@@ -90,11 +107,12 @@ class JobRun:
         return maintain(
             self.spark, self.plans, streams, shards=shards, sequence=ordered or None, arena=arena,
             on_error=job.settings.get("on_error", "stop"), checkpoint=self.checkpoint, sizes={}, profile=notes,
+            rebuild=self.rebuild,
         )  # fmt: skip
 
     def wait(self, stop: threading.Event, on_progress: OnProgress, beat: Beat | None = None) -> None:
-        """Until the stream ends by itself, or somebody stops it; an error of the stream is raised here. A change that
-        can only be set aside by running its batch again does not end it."""
+        """Waits until the stream ends by itself or is stopped; errors of the stream are raised here. A change that
+        can be set aside only by running its batch again does not end the job."""
         shown, noted = -1, set[str]()
         while True:
             active = self.query.isActive
@@ -120,7 +138,7 @@ class JobRun:
                 return
 
     def stop(self, patience: float = PATIENCE) -> None:
-        """Lets the current micro-batch finish, for so many seconds."""
+        """Lets the current micro-batch finish, for at most `patience` seconds."""
         begun, end = self._finished(), time.monotonic() + patience
         while self.query.isActive and self.query.status["isTriggerActive"] and time.monotonic() < end:
             if self._finished() != begun:
@@ -137,37 +155,40 @@ def run_job(
     job: JobFile, *, on_progress: OnProgress, plans: Mapping[str, Plan] | None = None, master: str, shards: int,
     checkpoint: str, watch: list[Write] | None = None, notes: str | None = None,
     ready: Callable[[JobRun], None] | None = None, stop: threading.Event | None = None, beat: Beat | None = None,
+    rebuild: bool = False,
 ) -> bool:  # fmt: skip
-    """Runs a job until it ends or is stopped; whether it went on from an earlier run."""
+    """Runs a job until it ends or is stopped. Returns whether it continued an earlier run."""
     try:
-        _check_before(job, dict(plans or {}), shards, checkpoint)
+        if not rebuild:
+            _check_before(job, dict(plans or {}), shards, checkpoint)
         with tempfile.TemporaryDirectory(prefix="freshet-") as folder, _session(job, master, shards, folder) as spark:
             run = JobRun(
-                spark, job, shards=shards, checkpoint=checkpoint, plans=plans, watchers=watch, notes=notes, ready=ready
-            )
+                spark, job, shards=shards, checkpoint=checkpoint, plans=plans, watchers=watch, notes=notes, ready=ready,
+                rebuild=rebuild,
+            )  # fmt: skip
             run.wait(stop or threading.Event(), on_progress, beat)
             return run.resumed
     except Exception as e:
         shown = job.secrets.redacted(str(e))
         if shown == str(e):
             raise
-        raise StateError(shown) from None  # what it came from has the secret in it, too
+        raise StateError(shown) from None  # its cause contains the secret, too
 
 
 @contextmanager
 def _session(job: JobFile, master: str, shards: int, folder: str) -> Iterator[SparkSession]:
-    """Spark for a job. Its errors are said in a sentence, and so is its end."""
+    """A Spark session for a job. Errors of Spark, and its end, are reported in one sentence."""
     log = Path(folder) / "spark.log"
     own = settings_needed(job) | {k: v for k, v in job.settings.items() if k.startswith("spark.")}
     spark = start_spark(master, shards, log, own, job.settings.get("packages", ""))
     try:
         yield spark
-    except (Py4JJavaError, PySparkException) as e:  # it is there, and has something to say
+    except (Py4JJavaError, PySparkException) as e:  # its process is alive, and its error has a message
         raise failure_of(e) from e
     except (Py4JError, ConnectionError) as e:
         last = log.read_text(errors="replace").strip().splitlines()[-1:] or ["it said nothing"]
         raise StateError(
-            f"Spark's own process has ended ({last[0]}); run the job again, and it goes on from its checkpoint"
+            f"Spark's own process has ended ({last[0]}); run the job again to continue from its checkpoint"
         ) from e
     finally:
         with suppress(Py4JError, ConnectionError):
@@ -179,14 +200,14 @@ def _chosen(job: JobFile, given: Mapping[str, Plan]) -> dict[str, Plan]:
 
 
 def _check_before(job: JobFile, given: Mapping[str, Plan], shards: int, checkpoint: str) -> None:
-    """Another job's checkpoint on this machine is refused before Spark is started; elsewhere, after."""
+    """Refuses the checkpoint of another job: before Spark is started if it is on this machine, otherwise afterwards."""
     kept = Path(checkpoint) / RECORD
     if "://" not in checkpoint and kept.is_file():
         continued(kept.read_text(), record(job, _chosen(job, given), shards), checkpoint, set(given))
 
 
 def on_signals(stop: threading.Event) -> None:
-    """SIGINT and SIGTERM ask for a stop; the second one ends the process as it would have."""
+    """SIGINT and SIGTERM request a stop; the second signal ends the process as usual."""
 
     def asked(number: int, frame: object) -> None:
         if stop.is_set():
@@ -203,11 +224,11 @@ def _trigger(text: str) -> dict[str, Any]:
 
 
 def failure_of(error: Exception) -> FreshetError:
-    """What a failed stream says to its user: our own message where there is one in it, else Spark's first line."""
+    """The message of a failed stream: that of Freshet if there is one, otherwise Spark's first line."""
     text, ours = str(error), reason(error)
     if ours is not None:
         return StateError(ours)
-    # Spark's own errors have a class in brackets; the deepest says what happened, those above only that it did.
+    # Spark's errors have a class in brackets; the innermost one says what happened.
     classed = re.findall(r"\[[A-Z_]+(?:\.[A-Z_]+)?\] [^\n]+", text)
     causes = re.findall(r"Caused by: [\w.$]+: ([^\n]+)", text)
     reasons = [*classed[-1:], *(c for c in causes[-1:] if c not in classed)]
@@ -215,7 +236,7 @@ def failure_of(error: Exception) -> FreshetError:
 
 
 def described(progress: Any, sinks: Sinks) -> dict[str, Any]:
-    """A finished micro-batch for machines."""
+    """A finished micro-batch as JSON data."""
     counts = sinks.counts
     return {
         "version": progress.batchId,

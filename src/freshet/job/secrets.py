@@ -1,10 +1,10 @@
-"""Values that a job takes from the environment, or that are secrets by their name: used where they are wanted, shown
-nowhere.
+"""Values that a job reads from the environment, or that are secrets by their name: used where they are needed, never
+shown.
 
-Law: whatever leaves this process (files, messages, command lines of others) has such a value as it was written in the
-job file, `${NAME}`, or as `***`. Jobs are compared by what was written, and where a filled-in value says which rows
-are meant, by a digest of it that is slow to guess; passwords within addresses are left out of that, so that they can
-be changed.
+Law: everything that leaves this process (files, messages, command lines of other processes) contains such a value as it
+was written in the job file, `${NAME}`, or as `***`. Jobs are compared by their text, and if a substituted value
+determines which rows are read, by a slow digest of it; passwords within URLs are not part of the digest, so that they
+can be changed.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ _VARIABLE = re.compile(r"\$\{(\w+)\}")
 _SECRET_NAME = re.compile(
     r"(?i)secret|passw|pwd|token|credential|jaas|(access|api|private|account).?key|^sig(nature)?$"
 )
-#: Passwords within addresses: after the user's name, Oracle's form of that, and as parameters.
+#: Passwords within URLs: after the user's name, in Oracle's form of that, and as parameters.
 _CREDENTIALS = (
     re.compile(r"(?<=://)([^\s/?#@]*:)[^\s/?#]*(@)"),
     re.compile(r"(:thin:[^\s/@]*/)[^\s@]*(@)"),
     re.compile(r"(?i)([?&;](?:[\w.-]*(?:secret|passw|pwd|token|credential|key)[\w.-]*|sig(?:nature)?)=)[^&;]*()"),
 )
-_SHORT = 4  # characters; shorter values are taken for the value only where they stand alone
+_SHORT = 4  # characters; shorter values are redacted only as whole words
 
 
 class Filled(str):
-    """A value of a job file whose variables are filled in. `written`: as it stands in the file."""
+    """A value of a job file with its variables substituted. `written`: as it is in the file."""
 
     written: str
 
@@ -44,10 +44,10 @@ class Filled(str):
 
 class Secrets:
     def __init__(self) -> None:
-        self._shown: dict[str, str] = {}  # what is hidden, and what stands for it
+        self._shown: dict[str, str] = {}  # each hidden value, and its replacement
 
     def fill(self, text: str, missing: Callable[[str], str]) -> str:
-        """The text with its variables from the environment; `missing` says what becomes of one that is not there."""
+        """The text with its variables substituted from the environment; `missing` is called for undefined ones."""
 
         def filled(match: re.Match[str]) -> str:
             value = os.environ.get(match[1])
@@ -56,11 +56,11 @@ class Secrets:
                 self._shown[value] = match[0]
             return value
 
-        found = _VARIABLE.sub(filled, text)
-        return text if found == text else Filled.of(found, text)
+        filled_text = _VARIABLE.sub(filled, text)
+        return text if filled_text == text else Filled.of(filled_text, text)
 
     def note(self, name: str, value: str) -> None:
-        """An option or setting: one that is a secret by its name is hidden, whoever gave its value."""
+        """Registers an option or setting: if it is a secret by its name, its value is hidden."""
         if value and is_secret(name):
             self._shown.setdefault(str(value), HIDDEN)
 
@@ -85,14 +85,14 @@ def without_credentials(text: str) -> str:
 
 
 def described(name: str, value: str, resolved: Callable[[str], str] = str) -> dict[str, str]:
-    """An option as a file may keep it: as it was written, and what tells its value from others. `resolved`: what the
-    value means, for paths."""
+    """An option in the form in which files may store it: as written, with a digest that identifies its value.
+    `resolved`: the resolved value, for paths."""
     if not isinstance(value, Filled):
         return {name: without_credentials(resolved(value))}
     shown = without_credentials(value.written)
-    found = {name: shown}
+    record = {name: shown}
     if _VARIABLE.search(shown):
         meant, salt = without_credentials(resolved(str(value))).encode(), f"freshet {name} {shown}".encode()
         digest = hashlib.scrypt(meant, salt=salt, n=1 << 14, r=8, p=1, dklen=8)
-        found[f"the value of {name}"] = f"hidden ({digest.hex()})"
-    return found
+        record[f"the value of {name}"] = f"hidden ({digest.hex()})"
+    return record

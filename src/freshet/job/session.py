@@ -1,4 +1,4 @@
-"""The Spark session of a job: settings Freshet needs, and Spark's own words kept off the terminal."""
+"""The Spark session of a job: the settings that Freshet needs, with Spark's output kept off the terminal."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from freshet.errors import StateError
 from freshet.job.secrets import Filled, is_secret
 from freshet.spark.session import chosen_settings, workers_find_freshet
 
-#: What a job has no use for on a terminal of its own.
+#: Spark output that a job does not need.
 _QUIET = {"spark.ui.enabled": "false", "spark.log.level": "ERROR"}
 _SUBMIT = "PYSPARK_SUBMIT_ARGS"
 
 
 def start_spark(master: str, shards: int, log: Path, settings: Mapping[str, str], packages: str = "") -> SparkSession:
-    """`log` takes what Spark's own process prints. StateError, with what it said, if it does not start."""
+    """`log` receives the output of Spark's process. StateError with that output if Spark does not start."""
     workers_find_freshet()
     builder = SparkSession.builder.master(master).appName("freshet")
     chosen = chosen_settings(master, shards, {**_QUIET, **settings})
@@ -45,7 +45,7 @@ def start_spark(master: str, shards: int, log: Path, settings: Mapping[str, str]
 
 @contextmanager
 def _unseen(settings: Mapping[str, str], path: Path) -> Iterator[None]:
-    """Settings that Spark's process reads from a private file when it starts: its command line is for all to see."""
+    """Passes settings to Spark's process in a private file, because its command line is public."""
     if not settings:
         yield
         return
@@ -64,21 +64,21 @@ def _unseen(settings: Mapping[str, str], path: Path) -> Iterator[None]:
 
 
 def _property(text: str) -> str:
-    """As Java reads it in a file of properties."""
+    """Escapes a text for a Java properties file."""
     codes = struct.unpack(f">{len(text.encode('utf-16-be')) // 2}H", text.encode("utf-16-be"))
     return "".join(chr(c) if chr(c).isascii() and chr(c).isalnum() else f"\\u{c:04x}" for c in codes)
 
 
 def in_order(start: Callable[[], SparkSession], log: Path) -> SparkSession:
-    """Starts Spark's process so that this one has the say: what it prints goes to `log`, and it ignores SIGTERM, as
-    PySpark makes it ignore SIGINT. Whoever ends a whole group of processes ends this one, which then stops Spark; and
-    SIGINT does here what it did before, where PySpark would have it cancel all that runs."""
+    """Starts Spark's process so that this process controls it: its output goes to `log`, and it ignores SIGTERM, as
+    PySpark makes it ignore SIGINT. A signal to the whole process group ends this process, which then stops Spark; and
+    SIGINT keeps its handler in this process, where PySpark would cancel all jobs."""
     first = log.with_suffix(".sh")  # read by the shell that becomes Spark's process
     before = os.environ.get("BASH_ENV")
     first.write_text("trap '' TERM\n" + (f". {shlex.quote(before)}\n" if before else ""))
     os.environ["BASH_ENV"] = str(first)
     interrupted = signal.getsignal(signal.SIGINT)
-    own = {number: os.dup(number) for number in (1, 2)}  # it inherits the outputs there are when it starts
+    own = {number: os.dup(number) for number in (1, 2)}  # it inherits the file descriptors open when it starts
     with open(log, "ab") as target:
         for number in own:
             os.dup2(target.fileno(), number)

@@ -1,8 +1,8 @@
-"""A job's sinks: the function of foreachBatch that hands every sink its view's changes.
+"""The sinks of a job: the function of foreachBatch that passes each sink the changes of its view.
 
-All sinks take part in one streaming query, so all of them stand at the same version. A batch that Spark runs again
-after a failure leaves files and copies as they are: files of a batch are a folder that is rewritten, a copy knows
-the batches it has. Kafka and the console may see such a batch twice.
+All sinks are part of one streaming query, so all are at the same version. A batch that Spark runs again after a failure
+does not change files and copies: the files of a batch are a folder that is rewritten, and a copy records the batches it
+has applied. Kafka and the console may receive such a batch twice.
 """
 
 from __future__ import annotations
@@ -25,16 +25,17 @@ from freshet.spark.sink.batch import Copy, check_columns, with_batch
 from freshet.spark.sink.jdbc import JdbcCopy
 from freshet.spark.sink.versions import VersionedCopy
 
-VERSION = "version"  # the column of files that says which batch a change came with
+VERSION = "version"  # the column of files that contains the batch of a change
 _SHOWN = 20
 
-#: Takes a view's changes, the batch's number and the query's name.
+#: Called with the changes of a view, the number of the batch and the name of the query.
 Write = Callable[[DataFrame, int, str], None]
 
 
 @dataclass(slots=True)
 class BatchCounts:
-    """Changes of each view in the last batch: rows that appeared and vanished, and rows of the answer since start."""
+    """Changes of each view in the last batch: rows that appeared and disappeared, and rows of the answer since the
+    start."""
 
     appeared: dict[str, int] = field(default_factory=dict)
     vanished: dict[str, int] = field(default_factory=dict)
@@ -43,7 +44,7 @@ class BatchCounts:
 
 class Sinks:
     def __init__(self, spark: SparkSession, job: JobFile, changes: DataFrame, watchers: list[Write]) -> None:
-        """`watchers`: functions that take the changes of all views, as `maintain` gives them."""
+        """`watchers`: functions that are called with the changes of all views, as `maintain` returns them."""
         self.counts = BatchCounts(rows=dict.fromkeys(job.views, 0))
         self.watchers = watchers
         self.writes: list[tuple[str, Write]] = []
@@ -123,7 +124,7 @@ def _materialized(
 
 
 class _Console:
-    """Changes as lines: +1 for a row that appeared, −1 for one that vanished."""
+    """Prints changes as lines: +1 for a row that appeared, −1 for one that disappeared."""
 
     def __init__(self, sink: JobSink, most: int) -> None:
         self.sink, self.most = sink, most

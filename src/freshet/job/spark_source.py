@@ -1,7 +1,8 @@
-"""A job's sources as streaming DataFrames: the table's columns, and what says how each row changes it.
+"""The sources of a job as streaming DataFrames: the columns of the table, and the column that says how each row changes
+it.
 
-A value that cannot be read is an error, never a NULL that nobody wrote: text formats are read in FAILFAST mode unless
-the job says otherwise.
+A value that cannot be read is an error and never becomes NULL: text formats are read in FAILFAST mode unless the job
+says otherwise.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ _END = "_end"
 
 
 def columns_ddl(source: JobSource) -> str:
-    """All columns that rows of the source have."""
+    """All columns of the source, as DDL."""
     columns = [fields_ddl(source.schema.fields)]
     changes = source.place.get(CHANGES)
     if changes is not None:
@@ -39,7 +40,7 @@ def source_stream(spark: SparkSession, job: JobFile, source: JobSource) -> DataF
         return _chosen(spark.readStream.format("rate").options(**options).load(), source)
     if kind == "kafka":
         if not any(name.lower().startswith("starting") for name in options):
-            options["startingOffsets"] = "earliest"  # the table is what the topic holds, not what is yet to come
+            options["startingOffsets"] = "earliest"  # the table is the whole topic, not only its future messages
         raw = spark.readStream.format("kafka").options(**options).load()
         value = sf.from_json(raw["value"].cast("string"), ddl, {"mode": "FAILFAST"})
         return raw.select(value.alias("row")).select("row.*")
@@ -56,7 +57,7 @@ def source_stream(spark: SparkSession, job: JobFile, source: JobSource) -> DataF
 
 
 def _chosen(stream: DataFrame, source: JobSource) -> DataFrame:
-    """The table's columns out of a source that has a schema of its own."""
+    """Selects the table's columns from a source that has a schema of its own."""
     wanted = [f.name for f in source.schema.fields]
     changes, ordered = source.place.get(CHANGES), source.sequence
     wanted += [changes] if changes else []

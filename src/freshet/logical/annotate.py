@@ -6,8 +6,8 @@ up. Done at every level, no tuple below is enumerated more than once for each pa
 enumerated is grouped as well, by the columns that are read from it, if these do not identify its tuples. All this is a
 rewrite of the query: the parts are separate selects, maintained like any nested query.
 
-How aggregates are put together is in `totals`. Only what has a value on every row is moved, whether the row finds
-partners or not. Parts are made where that is cheaper (see `fanout`).
+`totals` combines the aggregates. Only expressions that have a value on every row are moved, because rows without
+partners are included. Parts are made where that is cheaper (see `fanout`).
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ from freshet.scalar.types import BIGINT
 
 
 def weighted(query: Query, annotations: Annotations) -> tuple[Query, str] | None:
-    """A query that shows nothing of some parts of its join, with their counts in place of them: its rows stand for as
-    many copies as these say. None where that would not save joined rows."""
+    """A query in which parts of the join that contribute no outputs are replaced by their counts: each of its rows
+    represents that many copies. None if that would not save joined rows."""
     groups = as_counted(query)
     if groups is None:
         return None
@@ -103,19 +103,19 @@ class _Annotation(Parts, Totals[Subtree]):
     def rewritten(self) -> Query:
         relations, block = self.joined()
         keys = tuple(self._moved(k) for k in self.grouping.keys)
-        having = None if self.grouping.having is None else self._told(self.grouping.having)
+        having = None if self.grouping.having is None else self._over_groups(self.grouping.having)
         return Query(
             relations,
             block,
             (),
             Grouping(keys, tuple(self.calls), having),
-            tuple(self._told(o) for o in self.query.outputs),
+            tuple(self._over_groups(o) for o in self.query.outputs),
             self.query.fields,
             self.query.distinct,
         )
 
     def joined(self) -> tuple[tuple[Relation, ...], Block]:
-        """What is enumerated, with the parts as relations of their own."""
+        """The relations that are enumerated, with each part as one relation."""
         predicates = [self._moved(p) for r in self.kept if r not in self.grouped for p in self.filters[r]]
         predicates += map(self._moved, self.checks)
         for r in self.kept:
@@ -140,14 +140,14 @@ class _Annotation(Parts, Totals[Subtree]):
     @property
     def counts(self) -> list[ColumnRef]:
         """The number of tuples in the rows of each part."""
-        counted = [self._asked(part, count_of([])) for part in self.parts]
+        counted = [self._requested(part, count_of([])) for part in self.parts]
         return [c for c in counted if isinstance(c, ColumnRef)]
 
     def name(self, part: Subtree) -> str:
         return "totals of " + ", ".join(self.query.relations[r].alias for r in part.relations)
 
     def _costs(self) -> tuple[Cost, Cost]:
-        """Joined rows that a change meets when all are enumerated, and when parts are grouped."""
+        """The number of joined rows affected by a change: if all are enumerated, and if parts are grouped."""
 
         def many(here: int, there: int) -> bool:
             return there not in self.inside and self.many(here, there, self.grouped)
@@ -197,14 +197,14 @@ class _Annotation(Parts, Totals[Subtree]):
 
         return transform(e, moved)
 
-    def _told(self, e: Expression) -> Expression:
-        """An expression over groups."""
+    def _over_groups(self, e: Expression) -> Expression:
+        """An expression over groups, with aggregates replaced by their results."""
         keys = len(self.grouping.keys)
 
-        def told(x: Expression) -> Expression:
+        def result(x: Expression) -> Expression:
             return self.given[x.column - keys] if isinstance(x, GroupRef) and x.column >= keys else x
 
-        return transform(e, told)
+        return transform(e, result)
 
     def _above(self, call: AggregateCall) -> Expression:
         """An aggregate of the query above."""
@@ -234,7 +234,7 @@ class _Annotation(Parts, Totals[Subtree]):
 
 
 class _Weights(_Annotation):
-    """Groups that are not made: each joined row above the parts is a row of the answer."""
+    """An annotation without groups above the parts: each joined row is a row of the answer."""
 
     def _collapsed(self, r: int) -> None:
         return None

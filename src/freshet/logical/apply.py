@@ -20,8 +20,8 @@ from freshet.scalar.expression import Compound, Expression, Named, walk
 
 class ApplyKind(Enum):
     EXISTS = "EXISTS"
-    ANY = "ANY"  # some row compares; also IN
-    ALL = "ALL"  # every row compares
+    ANY = "ANY"  # the comparison holds for some row; also IN
+    ALL = "ALL"  # the comparison holds for every row
     SCALAR = "SCALAR"  # the value of its only row
     LATERAL = "LATERAL"  # its rows are those of a relation, for each row of the block
 
@@ -41,7 +41,7 @@ class Apply(Named, Compound):
     compared: int = 0
     select: object = field(default=None, repr=False)
     spot: tuple[str, int, int] | None = field(default=None, compare=False)
-    relation: int = -1  # that of LATERAL, which has no rows of its own until the subquery has become a join
+    relation: int = -1  # the relation of LATERAL, which has no rows until the subquery has become a join
 
     def of(self, args: tuple[Expression, ...]) -> Apply:
         return replace(self, args=args)

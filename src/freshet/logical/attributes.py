@@ -136,7 +136,7 @@ class Attributes:
         return self._classes[attribute][0][1]
 
     def own_filter(self, relation: int) -> Iterator[Expression]:
-        """Equalities a relation must satisfy by itself because it reads an attribute twice."""
+        """Equalities that a relation must satisfy by itself because it reads an attribute twice."""
         for members in self._classes.values():
             mine = [m for m in members if m[0] == relation]
             for _, expression, null_safe in mine[1:]:
@@ -154,7 +154,7 @@ class Attributes:
         if name is not None:
             return self.value(relation, name) if name in self.of(relation) else None
         if not is_total(value):
-            return None  # it may fail on tuples that join with nothing
+            return None  # it may fail on tuples without partners
         found: dict[Expression, ColumnRef] = {}
         for column in (e for e in walk(value) if isinstance(e, ColumnRef)):
             name = self.named(column)

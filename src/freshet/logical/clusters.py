@@ -1,7 +1,8 @@
-"""Which parts of a join are grouped by keys of the query's own groups, so that each group is one joined row of theirs.
+"""Finds the parts of a join that can be grouped by keys of the query's groups, so that each group is one joined row of
+the parts.
 
-Relations that share a join attribute that is not a group key belong together, and so do those that a condition, an
-EXISTS or a key reads together, unless the condition reads keys alone.
+Relations that share a join attribute that is not a group key belong together, and so do relations that are read
+together by a condition, an EXISTS or a key, unless the condition reads only keys.
 """
 
 from __future__ import annotations
@@ -24,12 +25,12 @@ from freshet.scalar.functions.compiled import is_total
 
 @dataclass(slots=True)
 class Cluster(Part):
-    """A part with the keys it shows or shares with others."""
+    """A part, with the keys that it outputs or shares with others."""
 
     keys: list[Expression] = field(default_factory=list)
     attributes: dict[Attribute, int] = field(default_factory=dict)  # places of keys that others share
     arms: list[Arm] = field(default_factory=list)
-    kept: bool = False  # whether its one relation is read as it is
+    kept: bool = False  # whether its only relation is read unchanged
 
     def key(self, place: int) -> ColumnRef:
         k = self.keys[place]
@@ -37,7 +38,7 @@ class Cluster(Part):
 
 
 class Clusters:
-    """`why`: why groups cannot be rows of such parts, if so; then, and where they do not pay, there are no clusters."""
+    """`why`: the reason why groups cannot be rows of such parts; then, or if they do not pay, there are no clusters."""
 
     def __init__(self, query: Query, grouping: Grouping) -> None:
         self.query, self.grouping, self.why = query, grouping, ""
@@ -61,7 +62,7 @@ class Clusters:
         return not any(self._decides(r, relations, self.grouping.keys) for r in relations)
 
     def _decides(self, r: int, among: Sequence[int], keys: Sequence[Expression]) -> bool:
-        """Whether the tuple of one relation decides the keys, by primary keys of the others among these."""
+        """Whether the tuple of one relation determines the keys, by primary keys of the other relations."""
         reached, known = {r}, set(self.attributes.of(r))
         waiting = True
         while waiting:
@@ -126,7 +127,7 @@ class Clusters:
         c.kept = self._is_kept(c)
 
     def _is_kept(self, c: Cluster) -> bool:
-        """Whether each tuple is a row of totals already, and no aggregate has to be taken of it below."""
+        """Whether each tuple is already a row of totals, so that nothing needs to be aggregated below."""
         own = identity(self.query.relations[c.relations[0]])
         if len(c.relations) > 1 or c.arms or own is None:
             return False
@@ -139,10 +140,10 @@ class Clusters:
     def _why_not(self) -> str:
         for c in self.clusters:
             if not any(self._decides(r, c.relations, c.keys) for r in c.relations):
-                return f"{self.names(c)} show keys of several relations, joined by what is no key"
+                return f"{self.names(c)} show keys of several relations, joined by columns that are not keys"
             moved = (*self.checked_in(c), *(p for arm in c.arms for p in asked(arm.block)), *c.keys)
             if not c.kept and not all(map(is_total, moved)):
-                return f"not every row of {self.names(c)} has a value of what is asked of it"
+                return f"an expression over {self.names(c)} may have no value on some row"
         if not Hypergraph(tuple(frozenset(c.attributes) for c in self.clusters), frozenset()).is_acyclic:
             return "the keys join in a cycle"
         return ""

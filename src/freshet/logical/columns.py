@@ -1,4 +1,4 @@
-"""Queries over a table that has other columns than it had."""
+"""Queries over a table whose columns were altered."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from freshet.scalar.expression import ColumnRef, Expression
 
 
 def without_columns(views: Mapping[str, AnyQuery], old: TableSchema, new: TableSchema) -> dict[str, AnyQuery]:
-    """The queries of views over `new` in place of `old`, from which `new.altered` says what is left. A query of which
-    nothing changes stays itself: columns that are new are after all others. Raises PlanError where a view reads a
-    column that is gone."""
+    """The queries of views over `new` instead of `old`; `new.altered` maps the columns. A query that does not change
+    is returned as the same object: new columns come after all others. Raises PlanError if a view reads a dropped
+    column."""
     assert new.altered is not None
     places = {c: i for i, c in enumerate(new.altered.columns) if c >= 0}
     if all(places.get(i) == i for i in range(len(old.fields))):
         return dict(views)
-    made: dict[int, tuple[AnyQuery, AnyQuery]] = {}  # by identity, which a query that is kept does not lose
+    made: dict[int, tuple[AnyQuery, AnyQuery]] = {}  # by identity, which is stable because the query is kept alive
     found = {}
     for name, query in views.items():
         try:

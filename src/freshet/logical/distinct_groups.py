@@ -1,5 +1,5 @@
-"""DISTINCT and GROUP BY without aggregates say the same: one row for each value of some columns. And a bag is its
-different rows, each with the number of its copies."""
+"""DISTINCT and GROUP BY without aggregates are equivalent: one row for each value of some columns. And a bag is
+equivalent to its distinct rows, each with a number of copies."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def as_counted(query: Query) -> Query | None:
 
 
 def as_set(query: AnyQuery) -> AnyQuery:
-    """A query whose copies of rows do not matter to what reads it."""
+    """A query whose reader ignores duplicates."""
     return replace(query, distinct=True) if isinstance(query, Query) and query.grouping is None else query
 
 

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 MOST_RELATIONS = 6_000  # of a query, with all that it reads
 MOST_PARTS = 50_000  # calls and columns of an expression, and of a select list
 MOST_SETS = 1_024  # of keys that one GROUP BY groups by
-MOST_MERGED = 64  # relations of a join that nested selects are merged into; beyond, they are kept by themselves
-_MOST_GROWN = 5_000  # parts that expressions may have after reading others in place of columns
+MOST_MERGED = 64  # relations of a join into which nested selects are merged; in larger joins they remain separate
+_MOST_GROWN = 5_000  # parts that expressions may have after substitution of columns
 
 
 def _read(query: AnyQuery) -> Iterable[AnyQuery | TableSchema]:
@@ -59,7 +59,7 @@ class Extents:
 
 
 class Written(Protocol):
-    """The statement that a query was written as: where refusals point, and how large its parts are."""
+    """The statement in which a query was written: the position of errors, and the sizes of its parts."""
 
     @property
     def extents(self) -> Extents: ...

@@ -80,7 +80,7 @@ class _Factors(Clusters, Totals[Cluster]):
         local = part is not None and all(map(is_total, call.reads))
         if call.distinct or function.idempotent:  # how often a value occurs does not matter
             if part is not None and local:
-                return self._asked(part, call)
+                return self._requested(part, call)
             if not any(r in self.inside for r in read(call)):
                 return self._above(call.mapped(self._moved))
         elif function.carries(call) and (local or splits(call) or not any(r in self.inside for r in read(call))):

@@ -2,8 +2,8 @@
 
 ROLLUP (a, b) is the sets (a, b), (a), (); CUBE (a, b) all subsets; several of them in one GROUP BY, the union of one
 set of each for every combination. In a set's rows the keys it leaves out are NULL, and GROUPING(key) is 1. The empty
-set is one group of all rows, and none where there are no rows, as in Spark; it is one even there if nothing else is
-written.
+set is one group of all rows, and no group if there are no rows, as in Spark; but it is one group even then if it is the
+only set.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def key_sets(group: exp.Expr | None) -> list[Items]:
 
 
 def has_sets(group: exp.Expr | None) -> bool:
-    """Whether GROUPING SETS, ROLLUP or CUBE are written, be there one set or several."""
+    """Whether there are GROUPING SETS, ROLLUP or CUBE, even with only one set."""
     if group is None:
         return False
     named = any(group.args.get(word) for word in ("rollup", "cube", "grouping_sets"))
@@ -46,7 +46,7 @@ def has_sets(group: exp.Expr | None) -> bool:
 
 
 def count_sets(group: exp.Expr | None) -> int:
-    """How many sets there are, without making them."""
+    """The number of sets, computed without generating them."""
     if group is None:
         return 1
     if group.args.get("rollup"):
@@ -100,7 +100,7 @@ def one_set(
     kept = {k: i for i, k in enumerate(dict.fromkeys(keys))}
     own = tuple(grouping.keys[k] for k in kept)
     if not own and not alone:
-        own = (Literal(types.INT, 1),)  # of which no rows have no group
+        own = (Literal(types.INT, 1),)  # which has no group if there are no rows
 
     def read(e: Expression) -> Expression:
         if isinstance(e, GroupingRef):

@@ -49,14 +49,14 @@ class SetKind(StrEnum):
     def copies(self, every: bool, left: Int64s, right: Int64s) -> Int64s:
         """The number of copies in the answer of rows with these counts on either side; at most one, unless `every` copy
         counts."""
-        found: Int64s
+        counts: Int64s
         if self is SetKind.UNION:
-            found = np.sign(left + right)
+            counts = np.sign(left + right)
         elif self is SetKind.EXCEPT:
-            found = np.maximum(left - right, 0) if every else np.sign(left) * (right == 0)
+            counts = np.maximum(left - right, 0) if every else np.sign(left) * (right == 0)
         else:
-            found = np.minimum(left, right) if every else np.sign(np.minimum(left, right))
-        return found
+            counts = np.minimum(left, right) if every else np.sign(np.minimum(left, right))
+        return counts
 
     def nullable(self, left: bool, right: bool) -> bool:
         """Whether a column is, which is so on either side."""

@@ -14,7 +14,7 @@ from freshet.aggregates import function_of
 from freshet.logical.attributes import Attributes, equality
 from freshet.logical.extremes import taken_apart
 from freshet.logical.kinds import JoinKind
-from freshet.logical.products import is_exact, products, unsure
+from freshet.logical.products import is_exact, products, unproven
 from freshet.logical.query import Block, Query, Relation, TableSchema
 from freshet.logical.totals import Part, read
 from freshet.query import Attribute, Hypergraph
@@ -35,7 +35,7 @@ class Subtree(Part):
 
 
 class Parts:
-    """`why`: why the query is better left as it is, if it is; then there are no parts to speak of."""
+    """`why`: the reason why the query should not be changed, if there is one; then there are no parts."""
 
     def __init__(self, query: Query) -> None:
         block = query.block
@@ -72,22 +72,22 @@ class Parts:
     # Which parts ----------------------------------------------------------------------------------------------
 
     def _shown(self) -> set[int]:
-        """Relations that have to be enumerated: those of the keys, of comparisons and EXISTS, and of what is no sum of
-        products of parts."""
-        found = {r for e in (*self.grouping.keys, *self.asked) for r in references(e) if r in self.relations}
+        """Relations that have to be enumerated: those of keys, comparisons and EXISTS, and of aggregates that are not
+        sums of products over parts."""
+        enumerated = {r for e in (*self.grouping.keys, *self.asked) for r in references(e) if r in self.relations}
         for call in self.grouping.aggregates:
             if call.distinct:
-                found |= read(call)
+                enumerated |= read(call)
             elif function_of(call).idempotent:
                 several = len(read(call)) > 1 and not _multiplies(call)
                 if not function_of(call).of_itself or several or not all(map(is_total, call.reads)):
-                    found |= read(call)
+                    enumerated |= read(call)
             elif not splits(call):
-                found |= read(call)
-                wide = [u.type for a in call.args for u in unsure(a) if not _is_checkable(u.type)]
+                enumerated |= read(call)
+                wide = [u.type for a in call.args for u in unproven(a) if not _is_checkable(u.type)]
                 if wide:
                     self.unchecked = f"a value inside {call.function.upper()} may not fit {wide[0]}"
-        return found
+        return enumerated
 
     def _tree(self) -> dict[int, int]:
         """Parents in a join tree whose root is shown, if any relation is: a spanning tree of most shared attributes."""
@@ -135,7 +135,7 @@ class Parts:
                 self._split(c)
 
     def _collapsed(self, r: int) -> list[int] | None:
-        """The columns read of a relation above, if tuples with the same values of them can stand together."""
+        """The columns of a relation that are read above, if tuples with equal values in them can be grouped."""
         expressions = [e for e in (*self.grouping.keys, *self.asked) if r in references(e)]
         for call in self.grouping.aggregates:
             expressions += [e for e in call.reads if r in references(e)]
@@ -151,7 +151,8 @@ class Parts:
 
 
 def sorted_predicates(block: Block) -> tuple[dict[int, list[Expression]], Attributes, list[Expression]]:
-    """What is asked of each relation alone, what equalities make equal, and what else is asked of several relations."""
+    """The predicates of a block in three parts: filters of single relations, equalities between relations, and other
+    predicates on several relations."""
     filters: dict[int, list[Expression]] = {r: [] for r in block.relations}
     pairs, checks = [], []
     for p in block.predicates:
@@ -176,7 +177,7 @@ def asked(block: Block) -> Iterator[Expression]:
 
 
 def identity(relation: Relation) -> set[int] | None:
-    """Columns no two tuples agree on, if such are known."""
+    """Columns on which no two tuples agree, if known."""
     source = relation.source
     if isinstance(source, TableSchema):
         return set(source.primary_key) or None
@@ -205,11 +206,11 @@ def _multiplies(call: AggregateCall) -> bool:
 
 
 def _is_checked(e: Expression, call: AggregateCall) -> bool:
-    """Whether it is known of a sum of products that all values fit their types."""
-    found = unsure(e)
-    if function_of(call).counts and call.filter is not None and found:
+    """Whether all values of a sum of products are known to fit their types."""
+    doubtful = unproven(e)
+    if function_of(call).counts and call.filter is not None and doubtful:
         return False
-    return all(_is_checkable(u.type) for u in found)
+    return all(_is_checkable(u.type) for u in doubtful)
 
 
 def _is_checkable(type_: Type) -> bool:

@@ -1,9 +1,9 @@
-"""Sums of products: the argument of a SUM taken apart, where arithmetic may be done in any order.
+"""Sums of products: expands the argument of a SUM, if arithmetic may be done in any order.
 
 On integers and on decimals that keep all digits, +, - and * are those of a ring, so `(a.x + b.y) * c.z` is
 `a.x * c.z + b.y * c.z` and each factor can be summed where its table stands. The whole is computed in 38 digits and is
 checked against its type in the end. Each row's own values must fit their types as well, or SQL refuses the row: where
-the types of the operands do not guarantee that, `unsure` lists the expressions in question.
+the types of the operands do not guarantee that, `unproven` lists the expressions in question.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from freshet.scalar.functions.registry import function_of
 from freshet.scalar.types import Type
 
 _DIGITS = {"TINYINT": 3, "SMALLINT": 5, "INT": 10, "BIGINT": 19}
-_MOST = 16  # products of one sum; more of them are rather enumerated
+_MOST = 16  # products of one sum; if there are more, joined rows are enumerated
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,18 +36,18 @@ def is_exact(type_: Type) -> bool:
 
 
 def products(e: Expression) -> tuple[Product, ...] | None:
-    """The products that add up to the expression, wherever it is not NULL; None where there are none such."""
+    """The products whose sum is the expression, wherever it is not NULL; None if it has no such form."""
     found = _products(e)
     return None if found is None or len(found) > _MOST or not all(map(_is_safe, found)) else found
 
 
 def factors(found: tuple[Product, ...]) -> list[Expression]:
-    """All of their factors: the expression is NULL where one of them is."""
+    """All factors: the expression is NULL if one of them is."""
     return list(dict.fromkeys(f for p in found for f in p.factors))
 
 
 def is_factor(e: Expression) -> bool:
-    """Whether an expression is not taken apart."""
+    """Whether an expression is a factor, that is, not expanded."""
     return len(references(e)) <= 1 and is_total(e)
 
 
@@ -79,7 +79,7 @@ def _turned(found: tuple[Product, ...]) -> tuple[Product, ...]:
 
 
 def _is_safe(p: Product) -> bool:
-    """Whether the factors of one relation can be multiplied: also on a tuple that finds no partner."""
+    """Whether the factors of one relation can be multiplied on every tuple, including those without partners."""
     digits: dict[frozenset[int], int] = {}
     for f in p.factors:
         read = references(f)
@@ -96,16 +96,16 @@ def _digits(e: Expression) -> int:
 # What may not fit -------------------------------------------------------------------------------------------------
 
 
-def unsure(e: Expression) -> list[Call]:
+def unproven(e: Expression) -> list[Call]:
     """The parts of an expression made of products that might not fit their type, by the types of what they read."""
-    return list(dict.fromkeys(_unsure(e)))
+    return list(dict.fromkeys(_unproven(e)))
 
 
-def _unsure(e: Expression) -> Iterator[Call]:
+def _unproven(e: Expression) -> Iterator[Call]:
     if is_factor(e) or not isinstance(e, Call) or e.name.startswith("exact_") or _products(e) is None:
         return
     for a in e.args:
-        yield from _unsure(a)
+        yield from _unproven(a)
     low, high = _computed(e)
     least, most = limits(e.type)
     if low < least or high > most:
@@ -113,7 +113,7 @@ def _unsure(e: Expression) -> Iterator[Call]:
 
 
 def _span(e: Expression) -> tuple[int, int]:
-    """The least and greatest unscaled value that an expression may have, as its types tell."""
+    """The least and greatest unscaled value that an expression may have according to its types."""
     least, most = limits(e.type)
     if isinstance(e, Literal) and isinstance(e.value, int):
         return e.value, e.value
@@ -125,7 +125,7 @@ def _span(e: Expression) -> tuple[int, int]:
 
 
 def _computed(e: Call) -> tuple[int, int]:
-    """The same before it is asked to fit the expression's own type."""
+    """The same before the result is cast to the type of the expression."""
     spans = [_span(a) for a in e.args]
     if e.name != "multiply":
         ups = [10 ** max(e.type.scale - a.type.scale, 0) for a in e.args]

@@ -27,7 +27,7 @@ from freshet.windows.call import WindowCall
 if TYPE_CHECKING:
     from typing_extensions import TypeIs
 
-S = TypeVar("S")  # what a node reads: a query or a plan
+S = TypeVar("S")  # the input of a node: a query or a plan
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +39,7 @@ class Field:
 
 @dataclass(frozen=True, slots=True)
 class Retention:
-    """How long rows stay: until the clock is so many microseconds past the time in that column."""
+    """The retention of rows: until the clock is `size` microseconds past the time in that column."""
 
     column: int
     size: int
@@ -65,8 +65,8 @@ class TableSchema:
 
 @dataclass(frozen=True, slots=True)
 class Altered:
-    """What a table was made of by ALTER TABLE: the number that its rows had in the arena, and where each of its columns
-    was; -1 where it is new."""
+    """The origin of a table altered by ALTER TABLE: the former number of its rows in the arena, and the former position
+    of each column; -1 for a new one."""
 
     number: int
     columns: tuple[int, ...]
@@ -79,7 +79,12 @@ class ForeignKey:
     to_columns: tuple[str, ...]
 
 
-#: The table that holds the time, once it has been set. Its name is one that SQL cannot write without quotes.
+@dataclass(frozen=True, slots=True)
+class RecursiveRows(TableSchema):
+    """The rows that the step of a recursive query reads: those of one iteration. It is not a table of the database."""
+
+
+#: The table that holds the time of the clock, once set. Its name requires quotes in SQL.
 CLOCK = TableSchema("the clock", (Field("now", TIMESTAMP, False),), (0,))
 
 
@@ -124,7 +129,7 @@ class Grouping:
 class Query:
     """A bound SELECT. `where` holds the conjuncts that must see rows after the arms (for example on a LEFT JOIN's
     columns); everything that may be checked inside the block already is in `block.predicates`. `copies`: columns whose
-    product is the number of copies that each row stands for; only the planner makes such."""
+    product is the number of copies that each row stands for; only the planner creates such queries."""
 
     relations: tuple[Relation, ...]
     block: Block
@@ -137,13 +142,13 @@ class Query:
 
 
 class Above(Generic[S]):
-    """A node that is not a select: it reads what `SOURCES` names, each by the field that holds it."""
+    """A node that is not a select: `SOURCES` names the fields that hold the queries it reads."""
 
     __slots__ = ()
     SOURCES: ClassVar[Mapping[str, str]] = {}
 
     def sources(self) -> dict[str, S]:
-        """What it reads, by name."""
+        """The queries it reads, by name."""
         return {name: getattr(self, field) for name, field in self.SOURCES.items()}
 
     def reading(self, sources: Sequence[object]) -> dict[str, Any]:
@@ -259,10 +264,10 @@ class BoundedSums(Above[S]):
 
 @dataclass(frozen=True, slots=True)
 class Timed(Above[S]):
-    """The rows of a query as time passes: each is there from all moments in `since` on, and until the first of those in
-    `until`. Shown are the first columns of the query and then, for each of `flags`, whether its moment has come; NULL
-    where the row has none. A row without a moment in `since` or `until` is never there. `clock`: the time that it is,
-    as one row; without a row it is 0."""
+    """The rows of a query as time passes: a row is in the answer from the last moment in `since` on, until the first
+    moment in `until`. The output is the first columns of the query and then, for each of `flags`, whether its moment
+    has passed; NULL if the row has none. A row with NULL in `since` or `until` is never in the answer. `clock`: the
+    current time, as one row; without a row it is 0."""
 
     SOURCES: ClassVar[Mapping[str, str]] = {"rows": "source", "clock": "clock"}
 
@@ -277,6 +282,25 @@ class Timed(Above[S]):
     def in_order_of_time(self) -> bool:
         """Whether rows that are inserted in the order of one moment leave in that order, and do nothing else."""
         return len(self.until) == 1 and not self.since and not self.flags
+
+
+@dataclass(frozen=True, slots=True)
+class Recursive(Above[S]):
+    """A query that reads itself, by the name `name`. Its rows are those of all iterations: the rows of iteration 0 are
+    those of `anchor`, and the rows of an iteration are what `step` makes of those of the one before. With `distinct`,
+    an iteration has only rows that none before it has, each once. The last column of `rows` is the number of the
+    iteration that a row belongs to, which is also the last column of `step`, so that one step makes the rows of all
+    iterations from those of all iterations. The iteration of number `levels` must not have any rows."""
+
+    SOURCES: ClassVar[Mapping[str, str]] = {"anchor": "anchor", "step": "step"}
+
+    name: str
+    anchor: S
+    step: S
+    rows: RecursiveRows
+    distinct: bool
+    levels: int
+    fields: tuple[Field, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -297,12 +321,13 @@ class Flattened(Above[S]):
 
 AnyQuery = (
     Query | TopK["AnyQuery"] | Sorted["AnyQuery"] | Windowed["AnyQuery"] | BoundedSums["AnyQuery"]
-    | Timed["AnyQuery"] | Flattened["AnyQuery"] | UnionAll["AnyQuery"] | SetOperation["AnyQuery"] | Values
+    | Timed["AnyQuery"] | Recursive["AnyQuery"] | Flattened["AnyQuery"] | UnionAll["AnyQuery"]
+    | SetOperation["AnyQuery"] | Values
 )  # fmt: skip
 
 
 def is_query(part: object) -> TypeIs[AnyQuery]:
-    """Not a statement, and nothing that stands in a query."""
+    """Whether it is a query, not a statement or a part of a query."""
     return isinstance(part, (Query, Above))
 
 
@@ -379,7 +404,7 @@ class DropIndex:
 
 
 class Bracket(Enum):
-    """What opens and ends a transaction of several statements."""
+    """Opens or ends a transaction of several statements."""
 
     BEGIN = "BEGIN"
     COMMIT = "COMMIT"
@@ -399,8 +424,8 @@ class Insert:
 
 @dataclass(frozen=True, slots=True)
 class Delete:
-    """DELETE FROM table WHERE condition (None: all rows); the condition reads relation 0, the table. Where a subquery
-    decides, `query` says which rows."""
+    """DELETE FROM table WHERE condition (None: all rows); the condition reads relation 0, the table. If the condition
+    has subqueries, `query` returns the rows."""
 
     table: str
     where: Expression | None
@@ -409,7 +434,7 @@ class Delete:
 
 @dataclass(frozen=True, slots=True)
 class Update:
-    """UPDATE table SET column = expression, ... WHERE condition. With subqueries in it, `query` says which rows, each
+    """UPDATE table SET column = expression, ... WHERE condition. If it has subqueries, `query` returns the rows, each
     followed by the new values."""
 
     table: str

@@ -1,8 +1,8 @@
 """Recognizes equal queries without comparing their sources again and again.
 
 Two queries are equal if they are equal apart from their sources, and the sources are equal one by one. So each query
-gets a number, the same for equal ones, and is looked up with the numbers of its sources in place of the sources: that
-costs its own size, not that of everything below it.
+gets a number, the same for equal ones, and is looked up with the numbers of its sources in place of the sources: so the
+cost is proportional to its own size, not to that of everything below it.
 """
 
 from __future__ import annotations

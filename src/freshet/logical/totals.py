@@ -1,12 +1,12 @@
-"""Aggregates over a join, put together from what parts of it say.
+"""Aggregates over a join, combined from aggregates of its parts.
 
-A part stands for its tuples as one row for each value of its keys, with the aggregates it is asked for. On the joined
-rows of parts, counts multiply and a sum is multiplied by the counts of all other parts; least and greatest values go up
-as they are. Sums of products (see `products`) split into a sum for each factor; where a product might not fit its type
-on some row, parts also know their least and greatest factors, and the query above checks those (see `extremes`). AVG is
-a sum over a count, VARIANCE and STDDEV are made of a count, a sum and a sum of squares. A sum of doubles goes up as the
-few doubles that add up to it, so that it is rounded once, at the top, as if its rows had been added one by one: four of
-them hold 212 binary digits, and what a part's sum has beyond those is dropped.
+A part represents its tuples by one row for each value of its keys, with the aggregates that are requested. On the
+joined rows of parts, counts multiply and a sum is multiplied by the counts of all other parts; least and greatest
+values are passed up unchanged. Sums of products (see `products`) split into a sum for each factor; where a product
+might not fit its type on some row, parts also know their least and greatest factors, and the query above checks those
+(see `extremes`). AVG is a sum over a count, VARIANCE and STDDEV are made of a count, a sum and a sum of squares. A sum
+of doubles is passed up as several doubles that add up to it, so that it is rounded once, at the top, as if its rows had
+been added one by one: four of them hold 212 binary digits, and what a part's sum has beyond those is dropped.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from typing import Generic, TypeVar
 
 from freshet.aggregates import AGGREGATES, function_of
 from freshet.logical.extremes import Range, extremes, multiplied, taken_apart, times
-from freshet.logical.products import Product, factors, products, unsure
+from freshet.logical.products import Product, factors, products, unproven
 from freshet.logical.query import Block, Field, Grouping, Query, Relation, group_key
 from freshet.scalar.expression import AggregateCall, Call, ColumnRef, Expression, GroupRef, Literal, references
 from freshet.scalar.functions import build, cast, nullable
@@ -29,12 +29,12 @@ from freshet.scalar.types import BIGINT, DOUBLE, Type, decimal
 Moved = Callable[[Expression], Expression]
 
 _COUNT = decimal(20, 0)  # holds every BIGINT
-_TERMS = 4  # doubles that a sum of doubles goes up as
+_TERMS = 4  # doubles that represent a sum of doubles
 
 
 @dataclass(slots=True)
 class Part:
-    """Some relations of a join that become a select of their own: what it is asked for."""
+    """Some relations of a join that become a separate select, with the aggregates requested from it."""
 
     relations: list[int]
     width: int  # columns of its keys
@@ -64,7 +64,7 @@ P = TypeVar("P", bound=Part)
 class Totals(ABC, Generic[P]):
     """The aggregates of a query above parts. `inside`: the part that a relation is in, if it is in one."""
 
-    why: str  # why they cannot be put together, if so
+    why: str  # the reason why they cannot be combined, if there is one
     parts: list[P]
     inside: dict[int, P]
     checks_fit: bool = False  # whether values below have to be checked
@@ -78,18 +78,18 @@ class Totals(ABC, Generic[P]):
         """An aggregate of the query above."""
 
     def _copies(self) -> list[Expression]:
-        """How many tuples each row of a relation that is in no part stands for, where that may be several."""
+        """The number of tuples that each row of a relation outside of all parts represents, if there may be several."""
         return []
 
     def _given(self, call: AggregateCall) -> Expression:
-        """What the query shows as an aggregate, from aggregates over rows in which parts stand for all their tuples."""
-        if call.distinct or function_of(call).idempotent:  # how often a value stands there does not matter
+        """An aggregate of the query, computed from aggregates over rows in which parts represent all their tuples."""
+        if call.distinct or function_of(call).idempotent:  # the number of copies of a value does not matter
             hidden = next((self.inside[r] for r in read(call) if r in self.inside), None)
             if hidden is None:
                 return self._above(call.mapped(self._moved))
             if len(read(call)) > 1:
                 return self._above(replace(call, args=(self._extreme(call),)))
-            return self._above(replace(call, args=(self._asked(hidden, call),), filter=None))
+            return self._above(replace(call, args=(self._requested(hidden, call),), filter=None))
         return function_of(call).carried(call, self)
 
     def counted(self, call: AggregateCall) -> Expression:
@@ -110,7 +110,7 @@ class Totals(ABC, Generic[P]):
         """The number of joined rows on which the conditions hold and no argument is NULL; NULL where there is none."""
         known = [f for a in call.args for f in self._factors(a) if nullable(f)]
         conditions = [*conditions, *(build("is_not_null", (f,)) for f in known)]
-        counts = [*self._copies(), *(self._asked(p, count_of(self._inside(p, conditions))) for p in self.parts)]
+        counts = [*self._copies(), *(self._requested(p, count_of(self._inside(p, conditions))) for p in self.parts)]
         value = multiply(counts or [Literal(BIGINT, 1)], BIGINT)
         if function_of(call).counts:
             for a in call.args:
@@ -118,12 +118,12 @@ class Totals(ABC, Generic[P]):
         return self._above(AggregateCall("sum", (value,), BIGINT, filter=self._outside(conditions)))
 
     def _factors(self, argument: Expression) -> list[Expression]:
-        """What must not be NULL for the argument to have a value."""
+        """The factors that must not be NULL for the argument to have a value."""
         return factors(self._products(argument))
 
     def _products(self, argument: Expression) -> tuple[Product, ...]:
-        found = products(argument) if any(r in self.inside for r in references(argument)) else None
-        return (Product(False, (argument,)),) if found is None else found
+        terms = products(argument) if any(r in self.inside for r in references(argument)) else None
+        return (Product(False, (argument,)),) if terms is None else terms
 
     def _inside(self, part: Part, expressions: Sequence[Expression]) -> list[Expression]:
         return [e for e in expressions if any(self.inside.get(r) is part for r in references(e))]
@@ -133,15 +133,15 @@ class Totals(ABC, Generic[P]):
 
     def _number_of(self, part: Part, conditions: Sequence[Expression]) -> Expression:
         """How many tuples of a part count. None of them is NULL: then the row above has no value."""
-        counted = self._asked(part, count_of(conditions))
+        counted = self._requested(part, count_of(conditions))
         return build("nullif", (counted, Literal(BIGINT, 0))) if conditions else counted
 
     def _sum(self, call: AggregateCall, conditions: Sequence[Expression]) -> AggregateCall:
-        found = self._products(call.args[0])
-        known = [build("is_not_null", (f,)) for f in factors(found) if nullable(f)]
+        split = self._products(call.args[0])
+        known = [build("is_not_null", (f,)) for f in factors(split) if nullable(f)]
         total: Expression | None = None
         absent: dict[Expression, None] = {}  # parts of which no tuple counts
-        for product in found:
+        for product in split:
             terms: list[Expression] = [Literal(decimal(1, 0), -1)] if product.negative else []
             terms += [
                 _as_decimal(self._moved(f)) for f in product.factors if not any(r in self.inside for r in references(f))
@@ -151,7 +151,7 @@ class Totals(ABC, Generic[P]):
                 mine = self._inside(part, [*conditions, *known])
                 own = [_as_decimal(f) for f in self._inside(part, product.factors)]
                 if own:
-                    terms.append(self._asked(part, sum_of(multiply(own, None), conjunction(mine))))
+                    terms.append(self._requested(part, sum_of(multiply(own, None), conjunction(mine))))
                 else:
                     counts.append(self._number_of(part, mine))
                     absent |= dict.fromkeys(build("is_null", (counts[-1],)) for _ in mine[:1])
@@ -160,7 +160,7 @@ class Totals(ABC, Generic[P]):
             value = multiply(terms, None)
             total = value if total is None else _added(total, value)
         assert total is not None
-        if absent:  # then the others need not fit anything
+        if absent:  # then the others need not fit
             branches = (e for a in absent for e in (a, Literal(total.type, None)))
             total = Call(total.type, "case", (*branches, total))
         return sum_of(self._fitting(call.args[0], total, conditions), self._outside(conditions))
@@ -169,10 +169,10 @@ class Totals(ABC, Generic[P]):
         """The value above, where all that the argument computes on the rows below fits its types. Rows that a condition
         leaves out are not computed at all."""
         if not any(r in self.inside for r in references(argument)) or products(argument) is None:
-            return value  # it is computed as it stands
-        for e in unsure(argument):
+            return value  # it is computed unchanged
+        for e in unproven(argument):
             exact = self._has_exact_extremes(e)
-            if not exact and e.type.name in ("TINYINT", "SMALLINT", "INT"):  # whose limits real data come near to
+            if not exact and e.type.name in ("TINYINT", "SMALLINT", "INT"):  # whose limits real data may approach
                 self.why = self.why or f"a sum that may not fit {e.type} is checked row by row"
                 return value
             low, high = extremes(e, self.inside.__contains__, self._moved, lambda own: self._ranges(own, conditions))
@@ -187,8 +187,8 @@ class Totals(ABC, Generic[P]):
     def _has_exact_extremes(self, e: Expression) -> bool:
         """Whether `extremes` are values of real rows: no two sides of a + or * read one part, unless all is one
         product. Of x + y from one part, the greatest x and the greatest y may belong to different rows."""
-        found = products(e)
-        if len(references(e)) <= 1 or (found is not None and len(found) == 1) or not isinstance(e, Call):
+        terms = products(e)
+        if len(references(e)) <= 1 or (terms is not None and len(terms) == 1) or not isinstance(e, Call):
             return True
         sides = [{self.inside[r].number for r in references(a) if r in self.inside} for a in e.args]
         apart = all(not (a & b) for i, a in enumerate(sides) for b in sides[:i])
@@ -196,14 +196,14 @@ class Totals(ABC, Generic[P]):
 
     def _ranges(self, own: Sequence[Expression], conditions: Sequence[Expression]) -> list[Range]:
         """Of the product of those expressions that read each part, the least and the greatest value there."""
-        found: list[Range] = []
+        ranges: list[Range] = []
         for part in self.parts:
             mine = self._inside(part, own)
             if mine:
                 value, only = multiplied(mine), conjunction(self._inside(part, conditions))
                 low, high = (AggregateCall(f, (value,), value.type, filter=only) for f in ("min", "max"))
-                found.append((self._asked(part, low), self._asked(part, high)))
-        return found
+                ranges.append((self._requested(part, low), self._requested(part, high)))
+        return ranges
 
     def _extreme(self, call: AggregateCall) -> Expression:
         """The least or greatest product of factors of several relations on the rows below one above."""
@@ -221,13 +221,13 @@ class Totals(ABC, Generic[P]):
             mine = self._inside(part, conditions)
             if part is owner:
                 whole = AggregateCall("sum", call.args, DOUBLE, filter=conjunction(mine))
-                args = tuple(self._asked(part, replace(whole, term=i)) for i in range(_TERMS))
+                args = tuple(self._requested(part, replace(whole, term=i)) for i in range(_TERMS))
             else:
                 counts.append(self._number_of(part, mine))
         copies = multiply(counts, BIGINT) if counts else None
         return AggregateCall("sum", args, DOUBLE, False, self._outside(conditions), copies=copies, term=call.term)
 
-    def _asked(self, part: Part, call: AggregateCall) -> Expression:
+    def _requested(self, part: Part, call: AggregateCall) -> Expression:
         place = part.column(call)
         return ColumnRef(call.type, part.number, place, f"a{place}", not function_of(call).counts)
 
@@ -255,10 +255,10 @@ def _conditions(call: AggregateCall) -> list[Expression]:
 
 
 def conjunction(conditions: Sequence[Expression]) -> Expression | None:
-    found = None
+    condition = None
     for c in conditions:
-        found = c if found is None else build("and", (found, c))
-    return found
+        condition = c if condition is None else build("and", (condition, c))
+    return condition
 
 
 def _as_decimal(e: Expression) -> Expression:
@@ -272,8 +272,8 @@ def _added(a: Expression, b: Expression) -> Expression:
 
 def multiply(terms: Sequence[Expression], type_: Type | None) -> Expression:
     """Of integers of the given type, or of decimals, rounding nothing."""
-    found = terms[0]
+    product = terms[0]
     for f in terms[1:]:
-        result = type_ or decimal(MOST_DIGITS, found.type.scale + f.type.scale)
-        found = Call(result, "exact_multiply" if type_ is None else "multiply", (found, f))
-    return found
+        result = type_ or decimal(MOST_DIGITS, product.type.scale + f.type.scale)
+        product = Call(result, "exact_multiply" if type_ is None else "multiply", (product, f))
+    return product

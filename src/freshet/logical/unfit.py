@@ -17,8 +17,8 @@ from freshet.scalar.functions import build, nullable
 
 @dataclass(frozen=True, slots=True)
 class Unfit:
-    """An arm that has no place in the tree, and why. `scattered`: the values it is correlated by are spread over
-    several relations of its block."""
+    """An arm that has no place in the tree, and the reason. `scattered`: its correlated values belong to several
+    relations of its block."""
 
     why: str
     block: Block

@@ -74,7 +74,7 @@ class Plan:
         Raises
         ------
         PlanError
-            The document cannot be read, or asks for what is not a plan of the query.
+            The document cannot be read, or is not a plan of the query.
 
         Examples
         --------

@@ -11,6 +11,7 @@ from freshet.logical.query import (
     BoundedSums,
     Flattened,
     Query,
+    Recursive,
     SetOperation,
     Sorted,
     Timed,
@@ -26,6 +27,7 @@ from freshet.plans.model import (
     FlattenedPlan,
     Guarantee,
     LookedUpPlan,
+    RecursivePlan,
     SetPlan,
     SortPlan,
     TimedPlan,
@@ -37,7 +39,8 @@ from freshet.plans.model import (
 
 _PLANS: dict[type, type] = {
     UnionAll: UnionAllPlan, SetOperation: SetPlan, TopK: TopPlan, Sorted: SortPlan, Windowed: WindowPlan,
-    BoundedSums: BoundedSumsPlan, Timed: TimedPlan, Flattened: FlattenedPlan, Values: ValuesPlan,
+    BoundedSums: BoundedSumsPlan, Timed: TimedPlan, Flattened: FlattenedPlan, Recursive: RecursivePlan,
+    Values: ValuesPlan,
 }  # fmt: skip
 
 
@@ -62,13 +65,15 @@ def _guarantee(query: AnyQuery, below: Sequence[AnyPlan]) -> Guarantee:
         return _windowed(query)
     if isinstance(query, Timed):
         return _timed(query, below[0])
+    if isinstance(query, Recursive):
+        return _recursive(query)
     if isinstance(query, Flattened):
         return _FLATTENED
     return _BOUNDED_SUMS if isinstance(query, BoundedSums) else _CONSTANT
 
 
 def looked_up(query: SetOperation[AnyQuery], left: AnyPlan, right: AnyPlan) -> LookedUpPlan:
-    """A set operation of sets that can be asked for rows."""
+    """A set operation of sets in which rows can be looked up."""
     passed = {
         SetKind.UNION: "rows of the right input that the left one has",
         SetKind.EXCEPT: "rows of the left input that the right one has",
@@ -138,6 +143,23 @@ def _timed(query: Timed[AnyQuery], rows: AnyPlan) -> Guarantee:
         update,
         "constant for answers",
         ("linear state: rows whose moment is still to come are kept in order of it",),
+    )
+
+
+def _recursive(query: Recursive[AnyQuery]) -> Guarantee:
+    rows = f"each row of an iteration of {query.name} that comes or goes, those that only change iteration as well"
+    kept = f"the rows of {query.name} are stored with their iterations"
+    if query.distinct:
+        kept += ", and how often each iteration derives each row"
+    return Guarantee(
+        "recursive",
+        0,
+        f"that of its anchor and of one step, and then one more step for {rows}",
+        "constant for answers, read from the stored rows",
+        (
+            f"a bound on each change: it may reach every row of {query.name}, in up to {query.levels:,} iterations",
+            f"state linear in the tables: {kept}",
+        ),
     )
 
 

@@ -38,7 +38,7 @@ def with_arms(
     an expression over one of its relations."""
     edges: dict[int, set[Attribute]] = dict(zip(relations, map(set, h.relations), strict=True))
     known: dict[tuple[int, str], Attribute] = {}  # attributes of arms, by relation and expression
-    asked = dict(predicates)
+    conditions = dict(predicates)
     skipped: set[int] = set()
 
     def attribute(relation: int, e: Expression) -> Attribute:
@@ -62,11 +62,11 @@ def with_arms(
         if edge.comparison is not None:
             c = edge.comparison
             words = f"{_words(c.parent)} {c.operator} {_words(c.child)}"
-            asked[words] = frozenset({attribute(parent.relation, c.parent), attribute(node.relation, c.child)})
+            conditions[words] = frozenset({attribute(parent.relation, c.parent), attribute(node.relation, c.child)})
     generalized = {n.relation for n in nodes if n.generalized}
     shown = [r for r in edges if r not in generalized]
     return Armed(
-        Hypergraph(tuple(frozenset(edges[r]) for r in shown), h.output, tuple(labels[r] for r in shown)), asked
+        Hypergraph(tuple(frozenset(edges[r]) for r in shown), h.output, tuple(labels[r] for r in shown)), conditions
     )
 
 

@@ -13,22 +13,22 @@ from freshet.logical.query import Arm, Block
 from freshet.logical.unfit import Unfit
 from freshet.plans.choice import Choice, all_output
 from freshet.plans.comparisons import Compared, compared, unmarked
-from freshet.plans.layout import Inner, Layout
+from freshet.plans.layout import Inner, TreeLayout
 from freshet.plans.model import Comparison, Edge
 from freshet.query import Attribute, Hypergraph, JoinTree, plain_trees, some_trees
 from freshet.scalar.describe import describe
 from freshet.scalar.expression import Expression, references
 
-_NODES = 10_000  # of trees looked at for one arm: a query may have many
+_NODES = 10_000  # of trees examined for one arm: a query may have many arms
 
 
 class Arms:
-    def __init__(self, layout: Layout, choice: Choice) -> None:
+    def __init__(self, layout: TreeLayout, choice: Choice) -> None:
         self.layout, self.choice = layout, choice
 
     def add(self, host_block: Block, host: Attributes, base: int, arm: Arm, distinct_tree: bool) -> Unfit | None:
         """Attaches an arm, with the arms below it, to the block's nodes; returns the arm that cannot be placed, if
-        any."""
+        there is one."""
         mine, theirs = set(arm.block.relations), set(host_block.relations)
         local: list[Expression] = []
         pairs: list[tuple[Expression, Expression, bool]] = []
@@ -58,13 +58,13 @@ class Arms:
         inner = self.layout.sort(local, mine)
         above = [*(a for a, _, _ in pairs), *(c.parent for c in compares)]
         inside = [*(b for _, b, _ in pairs), *(c.child for c in compares)]
-        hung = self._host(host_block, host, base, above, condition, arm)
-        if isinstance(hung, Unfit):
-            return hung
+        attached = self._host(host_block, host, base, above, condition, arm)
+        if isinstance(attached, Unfit):
+            return attached
         drawn = self._arm_tree(host_block, arm, inner, inside, bool(compares))
         if isinstance(drawn, Unfit):
             return drawn
-        (at, parent_key), (tree, child_key, placed) = hung, drawn
+        (at, parent_key), (tree, child_key, placed) = attached, drawn
         edge = Edge(arm.kind, parent_key[: len(pairs)], (), tuple(s for _, _, s in pairs), tuple(condition))
         if compares:
             sides = parent_key[len(pairs)], child_key[len(pairs)]
@@ -112,8 +112,8 @@ class Arms:
     def _arm_tree(
         self, host: Block, arm: Arm, inner: Inner, values: list[Expression], compares: bool
     ) -> tuple[JoinTree, list[Expression | Attribute], tuple[Compared, ...]] | Unfit:
-        """A tree of the arm's relations whose root has all the values it is correlated by, as that root reads them, and
-        the comparisons it carries inside. A comparison at its top needs a relation there."""
+        """A tree of the arm's relations whose root has all the correlated values, as the root reads them, and the
+        comparisons that the tree's own edges carry. A comparison with the host requires a relation at the root."""
         block = arm.block
         h = Hypergraph(tuple(inner.attributes.of(r) for r in block.relations), frozenset())
         h = replace(h, output=h.attributes)

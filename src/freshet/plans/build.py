@@ -1,5 +1,5 @@
-"""From a bound query to the plan the engine runs. A query may be planned in several ways: by its own tree, as a join
-of totals, with parts grouped below. Here is decided which; a select by itself is planned in `select`."""
+"""From a bound query to the plan the engine runs. A query may be planned in several ways: by its own tree, as a join of
+totals, with parts grouped below. This module decides which; `select` plans a single select."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ def build_plan(
     trees: WantedTrees | None = None,
     factorise: bool = True,
 ) -> AnyPlan:
-    """`updates`: expected number of changes of each table, as far as known. `trees`: the required join trees, if they
-    are not to be chosen. `factorise`: whether groups may be enumerated from a tree if that needs less state."""
+    """`updates`: the expected number of changes of each table, as far as known. `trees`: the required join trees; if
+    not given, they are chosen. `factorise`: whether groups may be enumerated from a tree if that needs less state."""
     try:
         return _Plans(updates or {}, trees, factorise).plan(query)
     except RecursionError:
@@ -34,8 +34,8 @@ def build_plan(
 
 
 class _Plans:
-    """The plans of a query and of those nested in it. Where trees are to be chosen, equal queries get one plan: a query
-    that is planned again because an arm had no place has the same ones nested in it, and so have these."""
+    """The plans of a query and of its nested queries. If trees are chosen, equal queries share one plan: a query that
+    is planned again because an arm could not be placed has the same nested queries."""
 
     def __init__(self, updates: dict[str, float], trees: WantedTrees | None, factorise: bool) -> None:
         self.updates, self.trees, self._factorise = updates, trees or WantedTrees(()), factorise
@@ -43,7 +43,7 @@ class _Plans:
         self._chosen: dict[tuple[int, bool], AnyPlan] | None = {} if trees is None else None
 
     def plan(self, query: AnyQuery, stored: bool = False) -> AnyPlan:
-        """`stored`: whether what reads the query stores its rows."""
+        """`stored`: whether the reader of the query stores its rows."""
         if self._chosen is None:
             return self._planned(query, stored)
         number = self._numbers.of(query), stored
@@ -53,9 +53,9 @@ class _Plans:
 
     def _planned(self, query: AnyQuery, stored: bool) -> AnyPlan:
         if not isinstance(query, Query):
-            asked = self._looked_up(query) if isinstance(query, SetOperation) and not stored else None
-            if asked is not None:
-                return asked
+            looked_up = self._looked_up(query) if isinstance(query, SetOperation) and not stored else None
+            if looked_up is not None:
+                return looked_up
             passes = isinstance(query, (Sorted, UnionAll))
             return plan_above(query, lambda below: self.plan(below, stored or not passes))
         if self._factorise and stored and len(query.block.relations) > 1:
@@ -67,11 +67,11 @@ class _Plans:
             if isinstance(made, QueryPlan):
                 return replace(made, guarantee=replace(made.guarantee, totals=counted[1]))
         why = ""
-        if self._factorise and not stored:  # else the rows are stored in any case
-            found = self._factorised(query)
-            if not isinstance(found, str):
-                return found
-            why = found
+        if self._factorise and not stored:  # otherwise the rows are stored in any case
+            factorised_plan = self._factorised(query)
+            if not isinstance(factorised_plan, str):
+                return factorised_plan
+            why = factorised_plan
         query, totals = annotated(query, self._annotations)
         made = self._select(query, stored)
         lost = made.guarantee.lost
@@ -80,7 +80,8 @@ class _Plans:
         return replace(made, guarantee=replace(made.guarantee, totals=totals, lost=lost))
 
     def _looked_up(self, query: SetOperation[AnyQuery]) -> LookedUpPlan | None:
-        """A plan that stores no rows, where they may be more than the tables' and both sides can be asked for them."""
+        """A plan that stores no rows, if the answer may have more rows than the tables and both sides support
+        lookups."""
         if query.all or not self._factorise:
             return None
         sides = as_set(query.left), as_set(query.right)
@@ -92,15 +93,15 @@ class _Plans:
         return looked_up(query, left, right)
 
     def _distinct(self, query: Query, stored: bool) -> QueryPlan:
-        """By a tree that produces each row once; else as groups, where these are joined rows of totals, or where totals
-        keep rows from multiplying; else by counting rows."""
+        """Uses a tree that produces each row once, if possible; otherwise groups, if these are joined rows of totals or
+        if totals prevent rows from multiplying; otherwise counts rows."""
         free = self if self._chosen is not None else _Plans(self.updates, None, self._factorise)
-        made = free._select(query, stored)  # wanted trees are for one way only
+        made = free._select(query, stored)  # required trees fit only one of these
         groups = as_groups(query) if self._factorise and made.distinct else None
         if groups is not None:
-            found = self._factorised(groups)
-            if not isinstance(found, str):
-                return found
+            plan = self._factorised(groups)
+            if not isinstance(plan, str):
+                return plan
             fewer, totals = annotated(groups, self._annotations)
             if fewer is not groups:
                 made = self._select(fewer, stored)
@@ -108,16 +109,16 @@ class _Plans:
         return made if free is self else self._select(query, stored)
 
     def _factorised(self, query: Query) -> QueryPlan | str:
-        """The plan by which groups are enumerated; or why they are stored: "" if they are few."""
-        found = factorised(query)
-        if isinstance(found, str):
-            return found
-        made = self._select(found.query, False)
-        if made.residual != found.query.where:  # it would be asked of each group whenever the answer is read
+        """The plan that enumerates groups, or the reason why groups are stored instead: "" if there are few."""
+        totals = factorised(query)
+        if isinstance(totals, str):
+            return totals
+        made = self._select(totals.query, False)
+        if made.residual != totals.query.where:  # it would be evaluated for each group on every read
             return "a condition on keys is checked on joined rows"
         if any(isinstance(r.source, BagPlan) for r in made.relations):
             return "the keys join in a cycle"
-        return replace(made, key=found.key, guarantee=replace(made.guarantee, totals=found.words))
+        return replace(made, key=totals.key, guarantee=replace(made.guarantee, totals=totals.words))
 
     def _select(self, query: Query, stored: bool) -> QueryPlan:
         made: QueryPlan | Query = query

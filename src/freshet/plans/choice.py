@@ -67,12 +67,13 @@ class Choice:
         return None if best is None else (all_output(best[0]), best[1])
 
     def candidates(self, block: Block, h: Hypergraph, inner: Inner) -> list[Compared]:
-        """The comparisons that edges might carry; where not all can, also as read from other relations."""
-        found = [c for c in map(compared, inner.residual) if c is not None]
-        if found and len(Places(h, block.relations).independent(found)) < len(found):
-            others = (e for c in found for e in elsewhere(c, block.relations, inner.attributes))
-            found += islice(others, MOST_COMPARED)
-        return found
+        """The comparisons that edges might carry; if edges cannot carry all, also in the forms read from other
+        relations."""
+        comparisons = [c for c in map(compared, inner.residual) if c is not None]
+        if comparisons and len(Places(h, block.relations).independent(comparisons)) < len(comparisons):
+            others = (e for c in comparisons for e in elsewhere(c, block.relations, inner.attributes))
+            comparisons += islice(others, MOST_COMPARED)
+        return comparisons
 
     def along_keys(
         self, block: Block, h: Hypergraph, keys: Sequence[AttributeSet | None], inner: Inner
@@ -100,7 +101,7 @@ class Choice:
             return all_output(self.wanted.drawn(h, self.labels_of(block))), ()
         if h.is_acyclic:
             return all_output(best_tree(h, [self._updates(r) for r in block.relations])), ()
-        assert along is not None, "what is cyclic otherwise has been given bags"
+        assert along is not None, "other cyclic joins have bags"
         if not self.fits(block, along.tree):
             raise PlanError("the joins form a cycle, and their one tree along foreign keys is another than the plan's")
         return along.tree, along.assertions

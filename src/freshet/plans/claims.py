@@ -1,6 +1,7 @@
-"""What a plan promises about its steps, as data: the bound that `explain` states and that a test compares with counts.
+"""The bounds on the steps of a plan, as data: `explain` states them, and a test compares them with counted steps.
 
-A counter changes where a key's support flips, once for each parent tuple under the key. So everything depends on edges:
+A counter changes where a key's support flips, once for each parent tuple under the key. So the bounds depend on the
+edges:
 
 - An edge is *narrow* if a key has at most one parent tuple: a generalized parent, or a parent whose primary key is in
   the edge's key. A flip there changes one counter, so the parent pays no more than its child does. Without other edges
@@ -37,6 +38,7 @@ from freshet.plans.model import (
     FlattenedPlan,
     LookedUpPlan,
     QueryPlan,
+    RecursivePlan,
     SetPlan,
     SortPlan,
     TimedPlan,
@@ -50,20 +52,21 @@ from freshet.plans.model import (
 from freshet.scalar.expression import ColumnRef, Expression
 
 ONE, SEQUENCE, TREE, BOTH, LINEAR = "1", "λ", "λ_T", "λ + λ_T", "n"
+DERIVED = "rows derived"  # of a recursion: they have no bound
 
 
 class RowCost(StrEnum):
-    """What the joined rows of a change cost."""
+    """The cost of the joined rows of a change."""
 
-    DELTA = "delta"  # nothing beyond the delta, which they are
+    DELTA = "delta"  # nothing in addition to the delta: they are the delta
     BOUNDED = "bounded"  # they are bounded like the other steps
-    JOINED = "joined"  # one step each, on top of the bound
+    JOINED = "joined"  # one step each, in addition to the bound
 
 
 @dataclass(frozen=True, slots=True)
 class CostClaim:
-    """Steps for each change, amortized. `per`: whose changes are meant. `rows`: what joined rows cost. `by_delta`:
-    whether some counters are paid for by rows of the delta instead of by the bound."""
+    """Amortized steps for each change. `per`: which changes. `rows`: the cost of joined rows. `by_delta`: whether some
+    counter changes are accounted for by rows of the delta instead of by the bound."""
 
     per: tuple[str, ...]
     every_stream: str
@@ -83,6 +86,8 @@ def claim(plan: AnyPlan) -> CostClaim:
     if isinstance(plan, BagPlan):
         bound = {1: ONE, 2: LINEAR}.get(plan.width, f"n^{plan.width - 1}")
         return CostClaim(per, bound, bound, bound)
+    if isinstance(plan, RecursivePlan):
+        return CostClaim(per, DERIVED, DERIVED, DERIVED)
     if isinstance(plan, WindowPlan):
         bound = LINEAR if plan.first is None or plan.ties else ONE
         return CostClaim(per, bound, bound, bound, logarithmic=True)
@@ -104,8 +109,8 @@ def _select(plan: QueryPlan) -> CostClaim:
     return CostClaim(per, every, window, inserts, tree.is_logarithmic, tree.rows, tree.by_delta)
 
 
-class _Step(NamedTuple):
-    """From one node to the next: whether a tuple here meets one there at most, and one there one here."""
+class _Crossing(NamedTuple):
+    """A step from one node to the next: whether a tuple joins at most one tuple there, and vice versa."""
 
     to: int
     there: bool
@@ -113,7 +118,7 @@ class _Step(NamedTuple):
 
 
 class Tree:
-    """A select's join tree, seen as what its edges let a change cost."""
+    """The join tree of a select, with the cost of changes that its edges allow."""
 
     def __init__(self, plan: QueryPlan) -> None:
         self.plan, self.nodes = plan, plan.nodes
@@ -158,13 +163,13 @@ class Tree:
         return not children or (self.is_found_by_key(c) and all(map(self.is_keyed, children)))
 
     def is_monotone(self, c: int) -> bool:
-        """Whether nothing below node c asks for absence."""
+        """Whether there is no anti edge below node c."""
         return all(self.kind(d) is not JoinKind.ANTI and self.is_monotone(d) for d in self.counted(c))
 
     def _is_unique(self, relation: int, key: tuple[Expression, ...]) -> bool:
         source, columns = self.plan.relations[relation].source, {e.column for e in key if isinstance(e, ColumnRef)}
         if len(columns) == len(self.plan.relations[relation].fields):
-            return True  # equal rows are one tuple, which counts them
+            return True  # equal rows are one tuple with a count
         identity = source.primary_key or None if isinstance(source, TableSchema) else unique_columns(source)
         return identity is not None and columns.issuperset(identity)
 
@@ -227,7 +232,7 @@ class Tree:
 
     @cached_property
     def compares_twice(self) -> bool:
-        """Whether partners satisfy more than support knows of."""
+        """Whether partners must satisfy more than support implies."""
         comparisons = (n.edge.comparison for n in self.nodes if n.edge is not None)
         return any(c is not None and c.second is not None for c in comparisons)
 
@@ -246,11 +251,11 @@ class Tree:
 
     @property
     def is_carried(self) -> bool:
-        """Whether each joined row has a tuple of one relation to itself."""
+        """Whether each joined row has a tuple of some relation that is in no other joined row."""
         return bool(self._carried) or not self.nodes
 
     def lowest_loose(self, c: int) -> int:
-        """A node from c down that is not keyed although all below it is."""
+        """The lowest node, from c down, that is not keyed although everything below it is."""
         return next((self.lowest_loose(d) for d in self.counted(c) if not self.is_keyed(d)), c)
 
     @property
@@ -259,14 +264,14 @@ class Tree:
         return not self.nodes or any(all(step.back for step in steps) for steps in self._carried)
 
     @cached_property
-    def _carried(self) -> list[list[_Step]]:
+    def _carried(self) -> list[list[_Crossing]]:
         """For each node whose tuples are in one joined row each at most, the steps from there to all other nodes: keys
         lead to those that are output, and the rest does not flip more often than keys let it."""
         starts = [i for i, n in enumerate(self.nodes) if n.output and not n.generalized]
         walks = [list(self._walk(v)) for v in starts]
         return [steps for steps in walks if all(step.there for step in steps)]
 
-    def _walk(self, v: int) -> Iterator[_Step]:
+    def _walk(self, v: int) -> Iterator[_Crossing]:
         reached, waiting = {v}, [v]
         while waiting:
             i = waiting.pop()
@@ -276,12 +281,12 @@ class Tree:
                     waiting.append(step.to)
                     yield step
 
-    def _next(self, i: int) -> Iterator[_Step]:
+    def _next(self, i: int) -> Iterator[_Crossing]:
         for c in self.below[i]:
-            yield _Step(c, self.is_found_by_key(c) if self.nodes[c].output else self.is_keyed(c), self.is_narrow(c))
+            yield _Crossing(c, self.is_found_by_key(c) if self.nodes[c].output else self.is_keyed(c), self.is_narrow(c))
         if self.nodes[i].parent >= 0 and self.nodes[i].output:
-            replaces = self.kind(i) is JoinKind.INNER or self.is_keyed(i)  # or flips a row of NULLs as often as that
-            yield _Step(self.nodes[i].parent, replaces and self.is_narrow(i), self.is_found_by_key(i))
+            replaces = self.kind(i) is JoinKind.INNER or self.is_keyed(i)  # or flips a row of NULLs as often
+            yield _Crossing(self.nodes[i].parent, replaces and self.is_narrow(i), self.is_found_by_key(i))
 
 
 def is_monotone(plan: AnyPlan) -> bool:
@@ -293,13 +298,13 @@ def is_monotone(plan: AnyPlan) -> bool:
     elif isinstance(plan, (SetPlan, LookedUpPlan)):
         if plan.kind is SetKind.EXCEPT:
             return False
-    elif not isinstance(plan, (UnionAllPlan, BagPlan, FlattenedPlan, ValuesPlan, SortPlan)):
+    elif not isinstance(plan, (UnionAllPlan, BagPlan, FlattenedPlan, ValuesPlan, SortPlan, RecursivePlan)):
         return False
     return all(is_monotone(below) for _, below in inputs(plan))
 
 
 def keeps_order(plan: AnyPlan) -> bool:
-    """Whether the answer's rows come and go as the rows of one table do."""
+    """Whether the rows of the answer are inserted and deleted in the order of the rows of one table."""
     if isinstance(plan, SortPlan):
         return keeps_order(plan.source)
     if isinstance(plan, TimedPlan):

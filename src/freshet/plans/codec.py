@@ -33,10 +33,12 @@ _CLASSES: dict[str, Any] = {
         expression.AggregateCall, expression.SortKey, bound.Field, bound.TableSchema, bound.Retention, bound.Altered,
         bound.ForeignKey, bound.Grouping, Frame, WindowCall,
         bound.Relation, bound.Block, bound.Arm, bound.Query, bound.UnionAll, bound.SetOperation, bound.Values,
-        bound.TopK, bound.Sorted, bound.Windowed, bound.BoundedSums, bound.Timed, bound.Flattened, Moment, Step,
+        bound.TopK, bound.Sorted, bound.Windowed, bound.BoundedSums, bound.Timed, bound.Flattened, bound.Recursive,
+        bound.RecursiveRows, Moment, Step,
         model.RelationPlan, model.Comparison, model.Edge, model.Assertion, model.Node, model.Guarantee, model.QueryPlan,
         model.UnionAllPlan, model.SetPlan, model.ValuesPlan, model.TopPlan, model.SortPlan, model.WindowPlan,
         model.BagPlan, model.BoundedSumsPlan, model.TimedPlan, model.FlattenedPlan, model.LookedUpPlan,
+        model.RecursivePlan,
     )
 }  # fmt: skip
 
@@ -56,8 +58,8 @@ _KINDS: dict[tuple[Any, str], type[StrEnum]] = {
 }
 
 
-#: Fields that plans did not always have. At their default they are not written, so that a plan keeps the form by which
-#: state knows it.
+#: Fields that earlier versions did not have. They are not written when they have their default, so that a plan keeps
+#: the form by which stored state identifies it.
 _LATER: dict[tuple[Any, str], Any] = {
     ("QueryPlan", "key"): (),
     ("QueryPlan", "copies"): (),
@@ -65,12 +67,16 @@ _LATER: dict[tuple[Any, str], Any] = {
     ("Comparison", "second"): None,
     ("TableSchema", "retention"): None,
     ("TableSchema", "altered"): None,
+    ("Dimension", "heavy"): (),
+    ("Dimension", "row"): (),
+    ("Operator", "trunk"): "",
+    ("Operator", "expected"): (),
     ("Type", "keys"): None,
     ("Type", "fields"): (),
 }
 
 
-#: Fields that are not written: functions of Python are found by their names when a plan is read.
+#: Fields that are not written: Python functions are found by name when a plan is read.
 _UNWRITTEN = {("PythonCall", "function")}
 
 _functions: ContextVar[Mapping[str, Callable[..., Any]]] = ContextVar("functions")
@@ -78,7 +84,7 @@ _functions: ContextVar[Mapping[str, Callable[..., Any]]] = ContextVar("functions
 
 @contextmanager
 def calling(functions: Mapping[str, Callable[..., Any]]) -> Iterator[None]:
-    """Plans that are read within it call these functions of Python."""
+    """Plans that are read within this block call these Python functions."""
     before = _functions.set(functions)
     try:
         yield
@@ -87,7 +93,7 @@ def calling(functions: Mapping[str, Callable[..., Any]]) -> Iterator[None]:
 
 
 def functions_in(value: Any) -> list[PythonFunction]:
-    """The functions of Python that a plan or query calls, each once."""
+    """The Python functions that a plan or query calls, each once."""
     found: dict[str, PythonFunction] = {}
     seen: dict[int, Any] = {}
     waiting = [value]
@@ -95,7 +101,7 @@ def functions_in(value: Any) -> list[PythonFunction]:
         part = waiting.pop()
         if id(part) in seen:
             continue
-        seen[id(part)] = part  # kept alive: its identity stays its own
+        seen[id(part)] = part  # kept alive, so that its id() is not reused
         if isinstance(part, PythonCall):
             found[part.name] = part.function
             waiting += part.args

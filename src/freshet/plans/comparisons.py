@@ -22,10 +22,10 @@ from freshet.scalar.expression import Call, Expression, references
 from freshet.scalar.functions.registry import comparison_of
 
 _NODES = 10_000  # of trees looked at
-MOST_CHOICES = 16  # of comparisons that fit together; fewer where there are many relations
+MOST_CHOICES = 16  # of compatible comparisons; fewer if there are many relations
 _CHOSEN = 2_000
-MOST_TESTS = 2_000  # of whether comparisons fit together
-MOST_COMPARED = 1_000  # places of comparisons looked at besides those written
+MOST_TESTS = 2_000  # of whether comparisons are compatible
+MOST_COMPARED = 1_000  # placements of comparisons examined in addition to those written
 _FARTHEST = 1 << 62
 
 
@@ -115,7 +115,7 @@ def doubled(comparison: Comparison, predicates: Sequence[Expression], parent: in
 
 
 def is_second(predicate: Expression, edges: Iterable[Comparison | None]) -> bool:
-    """Whether an edge sees to a predicate as its second comparison."""
+    """Whether an edge checks a predicate as its second comparison."""
     c = compared(predicate)
     seconds = [e.second for e in edges if e is not None and e.second is not None]
     return c is not None and any(c.seen_from(r) in seconds for r in c.relations)
@@ -217,7 +217,7 @@ class Places:
         return True
 
     def independent(self, candidates: Sequence[Compared]) -> list[Compared]:
-        """A maximal set of comparisons that fit together."""
+        """A maximal set of compatible comparisons."""
         fitting: list[Compared] = []
         for c in candidates:
             if self.fit([*fitting, c]):
@@ -225,7 +225,7 @@ class Places:
         return fitting
 
     def choices(self, candidates: Sequence[Compared], count: int, budget: StepBudget) -> Iterator[tuple[Compared, ...]]:
-        """Choices of so many comparisons that fit together; all of them, if the budget of tests allows."""
+        """Sets of `count` compatible comparisons; all of them, if the budget of tests allows."""
 
         def grown(chosen: tuple[Compared, ...], start: int) -> Iterator[tuple[Compared, ...]]:
             for i in range(start, len(candidates) - (count - len(chosen)) + 1):

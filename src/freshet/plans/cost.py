@@ -1,8 +1,8 @@
-"""What a plan's trees cost: how many nodes updates walk (CROWN 6.3).
+"""The cost of the trees of a plan: how many nodes updates visit (CROWN 6.3).
 
 An update of a node may change counters in every node above it. So a plan costs, for each node of its trees, the node's
-updates times the nodes from it up to the root; generalized nodes, which hold no tuples of their own, are left out.
-Plans of one query compare by it, not those of different queries.
+updates times the nodes from it up to the root; generalized nodes, which hold no tuples of their own, are left out. The
+cost compares plans of one query, not plans of different queries.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from freshet.plans.model import AnyPlan, BagPlan, QueryPlan, inputs, schemas
 
 
 def walked(plan: AnyPlan, updates: Mapping[str, float]) -> float:
-    """Nodes that the updates of all tables walk, in this plan's trees and in those of the queries it reads."""
+    """The nodes that the updates of all tables visit, in the trees of this plan and of the queries it reads."""
     total = sum(walked(below, updates) for _, below in inputs(plan))
     if isinstance(plan, QueryPlan):
         for i, node in enumerate(plan.nodes):
@@ -34,7 +34,7 @@ def source_updates(source: TableSchema | AnyPlan, updates: Mapping[str, float]) 
 
 
 def _length(plan: QueryPlan, node: int) -> int:
-    """Nodes from this one up to the root."""
+    """The number of nodes from this one up to the root."""
     length = 0
     while node >= 0:
         length += not plan.nodes[node].generalized

@@ -35,9 +35,9 @@ def named(
 ) -> Iterator[str]:
     """The differences between two sets of tables, or of views, by name."""
     for name in kept.keys() - now.keys():
-        yield f"{kind} {name}: there then, gone now"
+        yield f"{kind} {name}: removed"
     for name in now.keys() - kept.keys():
-        yield f"{kind} {name}: new"
+        yield f"{kind} {name}: added"
     for name in kept.keys() & now.keys():
         yield from (f"{kind} {name}: {what}" for what in differs(kept[name], now[name]))
 
@@ -46,7 +46,7 @@ def table_differs(kept: Described, now: Described) -> Iterator[str]:
     columns = (kept.get("columns", {}), now.get("columns", {}))
     for name in {**columns[0], **columns[1]}:
         if columns[0].get(name) != columns[1].get(name):
-            yield f"column {name} was {columns[0].get(name, 'not there')}, is {columns[1].get(name, 'gone')}"
+            yield f"column {name} was {columns[0].get(name, 'absent')}, is {columns[1].get(name, 'removed')}"
     for part in ({**kept, **now}).keys() - {"columns"}:
         if kept.get(part) != now.get(part):
             yield f"{part} was {kept.get(part)}, is {now.get(part)}"

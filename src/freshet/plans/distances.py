@@ -1,6 +1,6 @@
-"""How far apart two values can be, by all comparisons of a block together.
+"""How far apart two values can be according to all comparisons of a block together.
 
-`x < y AND y < z AND z < x + 60` says of y and x, which no predicate compares that way, that y < x + 59. A comparison of
+`x < y AND y < z AND z < x + 60` implies y < x + 59, although no predicate compares y with x that way. A comparison of
 integers, dates or timestamps, each plus a constant, bounds a difference: high <= low + most. Bounds add up along paths,
 so the tightest one that follows for two values is the shortest path between them. A constant is a value that lies at a
 known distance from zero, so limits of one relation become limits of those it is compared with.
@@ -17,7 +17,7 @@ from freshet.scalar.functions import build
 from freshet.scalar.functions.registry import comparison_of
 from freshet.scalar.types import BIGINT, INTEGER_RANGE
 
-Value = Expression | Attribute  # a value by itself, or all those that are equal to it
+Value = Expression | Attribute  # a value, or its class of equal values
 ZERO: Value = Literal(BIGINT, 0)
 
 
@@ -50,22 +50,23 @@ class Distances:
         return e if name is None else name
 
     def most(self, low: Expression, high: Expression) -> int | None:
-        """The most by which one value can be above the other, if anything says so."""
+        """The greatest amount by which one value can exceed the other, if it is bounded."""
         return self._from(self._value(low)).get(self._value(high))
 
     def _from(self, start: Value) -> dict[Value, int]:
-        """The most by which each value can be above this one; nothing where the comparisons contradict each other."""
-        found = {start: 0}
+        """The greatest amount by which each value can exceed this one; empty if the comparisons contradict each
+        other."""
+        distances = {start: 0}
         for _ in range(len(self._most) + 1):
             changed = False
             for low, bounds in self._most.items():
-                if low not in found:
+                if low not in distances:
                     continue
                 for high, most in bounds.items():
-                    if found[low] + most < found.get(high, found[low] + most + 1):
-                        found[high], changed = found[low] + most, True
+                    if distances[low] + most < distances.get(high, distances[low] + most + 1):
+                        distances[high], changed = distances[low] + most, True
             if not changed:
-                return found
+                return distances
         return {}
 
     def limits(self, column: ColumnRef) -> tuple[int | None, int | None]:
@@ -81,8 +82,8 @@ def implied_limits(
     residual: Sequence[Expression],
     named: Callable[[Expression], Attribute | None],
 ) -> Iterator[tuple[int, Expression]]:
-    """Limits that relations have by being compared with columns of others that have some: a filter for each column
-    that has narrower ones than its own relation's filters say."""
+    """Limits that follow for relations from comparisons with limited columns of other relations: a filter for each
+    column whose limits are narrower than those of its own filters."""
     own = [p for r in relations for p in filters.get(r, ())]
     every = Distances([*own, *residual], named)
     compared = dict.fromkeys(side for p in residual for side in _columns(p))
@@ -99,7 +100,7 @@ def implied_limits(
 
 
 def _columns(predicate: Expression) -> Iterator[ColumnRef]:
-    """The columns that a comparison compares, but for constants."""
+    """The columns that a comparison compares, without constants."""
     if isinstance(predicate, Call) and comparison_of(predicate) is not None:
         for side in predicate.args:
             found = offset(side)
@@ -113,8 +114,7 @@ def _fits(column: ColumnRef, limit: int) -> bool:
 
 
 def offset(e: Expression) -> tuple[Expression, int] | None:
-    """A value in the order of integers, as another one and a constant added to it; a constant as a literal and all of
-    its value."""
+    """An integer-ordered value as another value plus a constant; a constant is a literal plus its value."""
     e = lane_form(e)
     if not (e.type.is_integer or e.type.name in ("DATE", "TIMESTAMP")):
         return None

@@ -1,4 +1,4 @@
-"""Trees by which DISTINCT needs no counts: output nodes hold shown attributes alone, so every row is produced once.
+"""Trees with which DISTINCT needs no counts: output nodes have only shown attributes, so every row is produced once.
 
 Below them tuples only have to exist. Comparisons are placed on edges, as on any tree; one between output nodes finds
 its tuples in order, and one below an output node only asks for support. What no edge carries is checked on the rows if
@@ -17,7 +17,7 @@ from freshet.query.attribute import AttributeSet
 from freshet.query.budget import StepBudget
 from freshet.scalar.expression import Expression
 
-Found = tuple[JoinTree, tuple[Compared, ...]]
+ChosenTree = tuple[JoinTree, tuple[Compared, ...]]
 
 
 def distinct_tree(
@@ -28,7 +28,7 @@ def distinct_tree(
     reads: Callable[[JoinTree, Expression], bool],
     cost: Callable[[JoinTree], tuple[float, ...]],
     accept: Callable[[JoinTree], bool],
-) -> Found | None:
+) -> ChosenTree | None:
     """The cheapest tree that carries as many comparisons as any, and those comparisons; None if rows would be produced
     several times. `h` has the shown attributes as output, and a hidden one for each relation that shows too little.
     `checks`: all conditions on several relations, the candidates' included. `reads`: whether the output nodes of a tree
@@ -57,7 +57,7 @@ def distinct_tree(
 
 
 def _choices(places: Places, candidates: Sequence[Compared]) -> Iterator[tuple[Compared, ...]]:
-    """As many comparisons as edges can carry: if they were checked on rows, rows would be passed over."""
+    """As many comparisons as edges can carry: checking them on rows would discard rows."""
     most = len(places.independent(candidates))
     if most:
         yield from islice(places.choices(candidates, most, StepBudget(MOST_TESTS)), MOST_CHOICES)

@@ -92,7 +92,7 @@ def from_document(text: str, tables: Catalog | None = None) -> tuple[str, AnyPla
 
 
 def check(sql: str, root: AnyPlan, catalog: Catalog) -> None:
-    """Raises PlanError unless this is a plan of the query over the catalog's tables."""
+    """Raises PlanError unless this is a plan of the query over the tables of the catalog."""
     bound = bind_query(sql, catalog)
     for table in schemas(root):
         if table != CLOCK and catalog.table(table.name) != table:
@@ -107,8 +107,8 @@ def replanned(query: AnyQuery, root: AnyPlan) -> AnyPlan:
 
 
 def _built(query: AnyQuery, wanted: tuple[WantedTree, ...]) -> AnyPlan:
-    """The plan with the wanted trees; if none is given, all are chosen. The relations of the trees show whether groups
-    are stored."""
+    """The plan with the required trees; if none are given, all are chosen. The relations of the trees show whether
+    groups are stored."""
     chosen = build_plan(query)
     if not wanted or _same(chosen, wanted):
         return chosen
@@ -133,7 +133,7 @@ def _built(query: AnyQuery, wanted: tuple[WantedTree, ...]) -> AnyPlan:
 
 
 def _reads(plan: AnyPlan, wanted: tuple[WantedTree, ...]) -> bool:
-    """Whether the selects of a plan have the relations of the trees."""
+    """Whether the selects of a plan have the same relations as the trees."""
     return [_relations(select) for select in selects(plan)] == [tree.relations() for tree in wanted]
 
 
@@ -156,7 +156,7 @@ def _compare(query: QueryPlan, tree: WantedTree, where: str) -> None:
         if not instead:
             raise PlanError(f"{where}: the query has no node {name}; there are {', '.join(sorted(shown))}")
         raise PlanError(
-            f"{where}: {name} {_hangs(parent)} in the plan, and can only be where it {_hangs(instead[0])}: "
+            f"{where}: {name} {_attachment(parent)} in the plan, and can only be where it {_attachment(instead[0])}: "
             "EXISTS, IN and LEFT JOIN are attached to the table whose columns they read"
         )
     if len(made) > len(tree.nodes):
@@ -164,7 +164,7 @@ def _compare(query: QueryPlan, tree: WantedTree, where: str) -> None:
         raise PlanError(f"{where}: node {missing[0]} is missing; the query needs it")
 
 
-def _hangs(parent: str | None) -> str:
+def _attachment(parent: str | None) -> str:
     return "is the root" if parent is None else f"is attached to {parent}"
 
 

@@ -1,4 +1,4 @@
-"""A plan in words: its class, its tree, what is guaranteed and what is not."""
+"""Describes a plan: its class, its tree, what is guaranteed and what is not."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from freshet.plans.model import (
     FlattenedPlan,
     Node,
     QueryPlan,
+    RecursivePlan,
     SortPlan,
     TimedPlan,
     TopPlan,
@@ -26,8 +27,11 @@ from freshet.plans.model import (
 from freshet.scalar.describe import describe
 from freshet.scalar.expression import AggregateCall, ColumnRef, Expression, SortKey
 
-#: What is told of an operator where it has any, one line each.
-_TITLES = ("residual", "group by", "aggregates", "having", "distinct", "partition", "order", "time", "taken", "rows")
+#: Optional properties of an operator, printed one per line.
+_TITLES = (
+    "residual", "group by", "aggregates", "having", "distinct", "partition", "order", "time", "taken", "iterations",
+    "rows",
+)  # fmt: skip
 
 
 class Standing(NamedTuple):
@@ -106,6 +110,9 @@ def as_dict(plan: AnyPlan, statistics: Standing | None = None) -> dict[str, Any]
         names = [f.name for f in plan.source.fields]
         described["time"] = [m.described(names[m.column], m in plan.until) for m in (*plan.since, *plan.until)]
         described["time"] += [f"whether {m.described(names[m.column], False)}" for m in plan.flags]
+    if isinstance(plan, RecursivePlan):
+        each = "the first of them that derives it" if plan.distinct else "each of them that derives it"
+        described["iterations"] = f"up to {plan.levels:,}; a row is in {each}"
     if isinstance(plan, FlattenedPlan):
         described["elements"] = f"of {plan.source.fields[plan.list].name}{', or one NULL' if plan.outer else ''}"
     if isinstance(plan, ValuesPlan):

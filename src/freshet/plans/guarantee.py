@@ -1,4 +1,4 @@
-"""What a plan promises, in words, and what it cannot promise, with the reason. `claims` has the promise as data."""
+"""The guarantees of a plan in words, and what it cannot guarantee, with the reason. `claims` has the bounds as data."""
 
 from __future__ import annotations
 
@@ -166,7 +166,7 @@ def _delay(
 
 def _lost_state(plan: QueryPlan) -> Iterator[str]:
     if plan.passes:
-        return  # what reads one query alone passes its rows on
+        return  # a select that reads only one query passes its rows on
     for relation in plan.relations:
         if not isinstance(relation.source, TableSchema) and not is_linear(relation.source):
             yield f"state linear in the tables: the rows of {relation.alias} are stored as well, and may be more"

@@ -1,4 +1,5 @@
-"""The nodes of a plan: a block's predicates sorted by what can check them, and join trees laid out with their edges."""
+"""The nodes of a plan: the predicates of a block sorted by where they can be checked, and join trees laid out with
+their edges."""
 
 from __future__ import annotations
 
@@ -22,7 +23,7 @@ from freshet.scalar.functions.compiled import is_total
 
 @dataclass
 class Inner:
-    """A block's predicates, sorted by what can check them."""
+    """The predicates of a block, sorted by where they can be checked."""
 
     filters: dict[int, list[Expression]]
     attributes: Attributes
@@ -30,7 +31,7 @@ class Inner:
     equalities: list[tuple[Expression, Expression, bool]] = field(default_factory=list)
 
 
-class Layout:
+class TreeLayout:
     """A plan being made, node by node: its relations, their filters, and the nodes that read them."""
 
     def __init__(self, relations: list[RelationPlan]) -> None:
@@ -57,7 +58,7 @@ class Layout:
             own = list(attributes.own_filter(r))
             if own:
                 filters.setdefault(r, []).extend(own)
-            # by equalities it has all that some predicates read
+            # by equalities it has all values that some predicates read
             own = [here for p in residual if is_total(p) and (here := attributes.seen_from(r, p)) is not None]
             if own:
                 filters.setdefault(r, []).extend(own)
@@ -70,7 +71,7 @@ class Layout:
         return Inner(filters, attributes, without_implied(residual, attributes.named), equalities)
 
     def primary_key(self, relation: int, attributes: Attributes) -> AttributeSet | None:
-        """The attributes that identify a relation's tuple, when all of its key takes part in joins."""
+        """The attributes that identify a tuple of a relation, if its whole key takes part in joins."""
         columns = self.key_columns(relation)
         if not columns or not isinstance(self.relations[relation].source, TableSchema):
             return None
@@ -78,7 +79,7 @@ class Layout:
         return None if None in joined else frozenset(joined)
 
     def key_columns(self, relation: int) -> list[ColumnRef] | None:
-        """The columns that no two tuples agree on, if such are known; none at all where there is one tuple at most."""
+        """Columns on which no two tuples agree, if known; no columns if there is at most one tuple."""
         source, fields = self.relations[relation].source, self.relations[relation].fields
         positions = source.primary_key or None if isinstance(source, TableSchema) else unique_columns(source)
         if positions is None:
@@ -89,7 +90,7 @@ class Layout:
         self, block: Block, tree: JoinTree, inner: Inner, assertions: Sequence[TreeAssertion],
         edge: Edge | None = None, parent: int = -1, output: bool = True, placed: Sequence[Compared] = (),
     ) -> int:  # fmt: skip
-        """Appends a tree's nodes, its root hung on `parent` by `edge`; returns the root's number."""
+        """Appends the nodes of a tree, its root attached to `parent` by `edge`; returns the number of the root."""
         base = len(self.nodes)
         marked, tree = tree, unmarked(tree)
         distances = Distances(inner.residual, inner.attributes.named)
@@ -126,7 +127,7 @@ class Layout:
         return base
 
     def comparing(self, edge: Edge, comparison: Comparison) -> Edge:
-        """The edge with a comparison; NULL compares with nothing, so a tuple without a value finds nothing there."""
+        """The edge with a comparison; NULL matches nothing, so a tuple with NULL has no partners."""
         if nullable(comparison.child):
             (relation,) = references(comparison.child)
             self.filters.setdefault(relation, []).append(build("is_not_null", (comparison.child,)))
@@ -168,7 +169,7 @@ class Layout:
 
 
 def unique_columns(plan: AnyPlan) -> tuple[int, ...] | None:
-    """Columns of a plan's answer that no two of its rows agree on: a grouping's keys, all of a bag's."""
+    """Columns of a plan's answer on which no two rows agree: the keys of a grouping, all columns of a bag."""
     if isinstance(plan, BagPlan):
         return tuple(range(len(plan.fields)))
     if isinstance(plan, QueryPlan) and plan.key:

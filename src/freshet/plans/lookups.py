@@ -1,7 +1,8 @@
-"""Plans whose answer is a set that can be asked for a row, without storing it.
+"""Plans whose answer is a set in which rows can be looked up without storing it.
 
 A row of such an answer is one tuple of each output node. If the outputs have all that identifies these tuples, the row
-is there exactly when each of them is found and alive, and they join: alive says that what is below joins as well.
+is in the answer exactly if each of them is found and alive, and they join: alive implies that the nodes below join as
+well.
 """
 
 from __future__ import annotations
@@ -19,8 +20,8 @@ Place = tuple[int, int]  # a relation and a column of it
 
 @dataclass(frozen=True, slots=True)
 class NodeLookup:
-    """How an output node's tuple is found: by these outputs, as its columns `identity`; and the other columns that
-    outputs have, which must agree."""
+    """How the tuple of an output node is found: by these outputs, which are its columns `identity`; the other columns
+    that outputs contain must agree."""
 
     node: int
     identity: tuple[int, ...]
@@ -30,7 +31,8 @@ class NodeLookup:
 
 @dataclass(frozen=True, slots=True)
 class Lookups:
-    """`same`: outputs that must be equal. `comparisons`: between columns that outputs have, as `known` says."""
+    """`same`: outputs that must be equal. `comparisons`: comparisons of columns that outputs contain, according to
+    `known`."""
 
     nodes: tuple[NodeLookup, ...]
     same: tuple[tuple[int, int], ...]
@@ -43,7 +45,7 @@ def is_looked_up(plan: AnyPlan) -> bool:
 
 
 def lookups(plan: QueryPlan) -> Lookups | None:
-    """None where the answer is no set, or the outputs do not identify all tuples of its rows."""
+    """None if the answer is not a set, or the outputs do not identify all tuples of its rows."""
     if not (plan.distinct_tree or plan.key) or plan.grouping is not None or plan.residual or plan.passes:
         return None
     if not plan.nodes or not all(isinstance(o, ColumnRef) and not o.type.is_fraction for o in plan.outputs):
@@ -88,8 +90,8 @@ def _places(comparison: Comparison) -> Iterator[Place]:
 
 
 def _classes(plan: QueryPlan) -> dict[Place, set[Place]] | None:
-    """The columns that edges between output nodes make equal; None where an edge asks for anything but plain columns,
-    or some row has no tuple of an output node."""
+    """The columns that edges between output nodes make equal; None if an edge tests anything but plain columns, or if
+    some row has no tuple of an output node."""
     classes: dict[Place, set[Place]] = {}
     for node in plan.nodes:
         edge = node.edge

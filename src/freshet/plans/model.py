@@ -22,6 +22,8 @@ from freshet.logical.query import (
     Field,
     Flattened,
     Grouping,
+    Recursive,
+    RecursiveRows,
     SetOperation,
     Sorted,
     TableSchema,
@@ -37,7 +39,7 @@ from freshet.scalar.expression import ColumnRef, Expression
 
 @dataclass(frozen=True, slots=True)
 class RelationPlan:
-    """Where a relation's tuples come from: a table, or the deltas of another plan."""
+    """The source of a relation's tuples: a table, or the deltas of another plan."""
 
     alias: str
     source: TableSchema | AnyPlan
@@ -48,7 +50,7 @@ class RelationPlan:
 class Comparison:
     """The parent's value compared with the child's, by <, <=, >, >= or <>. `band`: the greatest distance of the child's
     value from the parent's, if the query's other comparisons limit it; those are checked on result rows. `second`:
-    another comparison that partners satisfy too; a tuple's support does not depend on it."""
+    another comparison that partners must satisfy; support does not depend on it."""
 
     operator: ComparisonOperator
     parent: Expression
@@ -95,7 +97,7 @@ class Node:
 
 @dataclass(frozen=True, slots=True)
 class Guarantee:
-    """What is promised of this query, and what is lost, with the reason."""
+    """What is guaranteed for this query, and what is not, with the reason."""
 
     query_class: str
     height: int
@@ -113,17 +115,17 @@ class QueryPlan:
     grouping: Grouping | None
     outputs: tuple[Expression, ...]
     fields: tuple[Field, ...]
-    distinct: bool  # a DISTINCT operator stands above
-    distinct_tree: bool  # the tree itself yields each row once: weights do not count
+    distinct: bool  # a DISTINCT operator follows
+    distinct_tree: bool  # the tree itself produces each row once: weights are ignored
     guarantee: Guarantee
     attributes: tuple[tuple[str, str], ...] = field(default=())  # attribute name → what it stands for
-    shares: tuple[tuple[str, int], ...] = ()  # of the grid of shards, by dimension, where they were asked for
+    shares: tuple[tuple[str, int], ...] = ()  # of the grid of shards, by dimension, if given
     key: tuple[int, ...] = ()  # outputs that are the keys of groups, where each group is one joined row
-    copies: tuple[ColumnRef, ...] = ()  # how many copies a joined row stands for: the product of these
+    copies: tuple[ColumnRef, ...] = ()  # the number of copies that a joined row represents: the product of these
 
     @property
     def passes(self) -> bool:
-        """Whether it reads one other query and nothing else: then its rows need not be stored."""
+        """Whether it reads a single other query and nothing else: then its rows need not be stored."""
         if len(self.nodes) != 1 or self.distinct_tree:
             return False
         return not isinstance(self.relations[self.nodes[0].relation].source, TableSchema)
@@ -141,7 +143,7 @@ class SetPlan(SetOperation["AnyPlan"]):
 
 @dataclass(frozen=True, slots=True)
 class LookedUpPlan(Above["AnyPlan"]):
-    """UNION, EXCEPT or INTERSECT of two sets that can be asked for a row each: no row is stored for it."""
+    """UNION, EXCEPT or INTERSECT of two sets in which rows can be looked up: it stores no rows."""
 
     SOURCES: ClassVar[Mapping[str, str]] = {"left": "left", "right": "right"}
 
@@ -183,6 +185,11 @@ class TimedPlan(Timed["AnyPlan"]):
 
 
 @dataclass(frozen=True, slots=True)
+class RecursivePlan(Recursive["AnyPlan"]):
+    guarantee: Guarantee
+
+
+@dataclass(frozen=True, slots=True)
 class FlattenedPlan(Flattened["AnyPlan"]):
     guarantee: Guarantee
 
@@ -213,7 +220,7 @@ class IndexedPlan(Above["AnyPlan"]):
 
 AnyPlan = (
     BoundedSumsPlan | QueryPlan | TimedPlan | TopPlan | SortPlan | WindowPlan | UnionAllPlan | SetPlan | ValuesPlan
-    | BagPlan | FlattenedPlan | IndexedPlan | LookedUpPlan
+    | BagPlan | FlattenedPlan | IndexedPlan | LookedUpPlan | RecursivePlan
 )  # fmt: skip
 
 
@@ -241,17 +248,18 @@ def with_inputs(plan: AnyPlan, below: Sequence[AnyPlan]) -> AnyPlan:
 
 
 def unnamed(plan: AnyPlan) -> AnyPlan:
-    """The plan without what only people read. Plans that are equal so keep the same rows."""
+    """The plan without the parts that are only for people. If two plans are equal in this form, they store the same
+    rows."""
     if not isinstance(plan, QueryPlan):
-        return replace(with_inputs(plan, [unnamed(below) for _, below in inputs(plan)]), guarantee=UNSAID)
+        return replace(with_inputs(plan, [unnamed(below) for _, below in inputs(plan)]), guarantee=NO_GUARANTEE)
     relations = tuple(
         replace(r, alias="", source=r.source if isinstance(r.source, TableSchema) else unnamed(r.source))
         for r in plan.relations
     )
-    return replace(plan, relations=relations, attributes=(), guarantee=UNSAID)
+    return replace(plan, relations=relations, attributes=(), guarantee=NO_GUARANTEE)
 
 
-UNSAID = Guarantee("", 0, "", "")
+NO_GUARANTEE = Guarantee("", 0, "", "")
 
 
 def schemas(plan: AnyPlan) -> Iterator[TableSchema]:
@@ -259,7 +267,8 @@ def schemas(plan: AnyPlan) -> Iterator[TableSchema]:
     if isinstance(plan, QueryPlan):
         generalized = {n.relation for n in plan.nodes if n.generalized}
         for i, relation in enumerate(plan.relations):
-            if isinstance(relation.source, TableSchema) and i not in generalized:
-                yield relation.source
+            source = relation.source
+            if isinstance(source, TableSchema) and not isinstance(source, RecursiveRows) and i not in generalized:
+                yield source
     for _, below in inputs(plan):
         yield from schemas(below)

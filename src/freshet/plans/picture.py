@@ -1,6 +1,6 @@
 """A plan as SVG, for notebooks: its join tree from the root down, and below it the trees of what it reads.
 
-It is made from what `explain` tells as data, so picture and words say the same.
+It is drawn from the data that `explain` prints, so the picture and the text agree.
 """
 
 from __future__ import annotations
@@ -72,7 +72,8 @@ def _tree(plan: dict[str, Any]) -> tuple[str, float, float]:
 
 
 def _places(parents: Sequence[int]) -> list[tuple[float, float]]:
-    """Leaves next to each other, each parent above the middle of its children. A parent comes before its children."""
+    """Leaves are placed next to each other, each parent above the middle of its children. Parents come before their
+    children."""
     children: list[list[int]] = [[] for _ in parents]
     depth = [0] * len(parents)
     for i, parent in enumerate(parents):
@@ -103,7 +104,7 @@ def _text(x: float, y: float, text: str, colour: str, anchor: str = "middle") ->
 
 
 def _bare(key: str) -> str:
-    """Which tables its columns are of shows from the picture; and a column that both have is named once."""
+    """Leaves out the tables of its columns, which the picture shows; a column that both have is named once."""
     sides = [re.sub(r"\b(?:\w+\.)+(?=\w)", "", side) for side in key.split(" = ")]
     return " = ".join(dict.fromkeys(sides))
 

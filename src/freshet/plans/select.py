@@ -18,8 +18,8 @@ from freshet.plans.choice import Choice
 from freshet.plans.comparisons import Compared, compared, is_second
 from freshet.plans.distinct_tree import distinct_tree
 from freshet.plans.guarantee import described, guarantee
-from freshet.plans.layout import Inner, Layout
-from freshet.plans.model import UNSAID, AnyPlan, Guarantee, QueryPlan, RelationPlan
+from freshet.plans.layout import Inner, TreeLayout
+from freshet.plans.model import NO_GUARANTEE, AnyPlan, Guarantee, QueryPlan, RelationPlan
 from freshet.plans.wanted import WantedTrees, labels
 from freshet.query import Attribute, Classification, Hypergraph, JoinTree, TreeAssertion, classify, decompose
 from freshet.query.attribute import AttributeSet, in_order
@@ -27,12 +27,12 @@ from freshet.scalar.describe import describe
 from freshet.scalar.expression import AggregateCall, Call, ColumnRef, Expression, Literal, references, transform, walk
 from freshet.scalar.functions.compiled import is_total
 
-#: A hypergraph, the primary keys of its relations and predicates between them, in words for people.
+#: A hypergraph, the primary keys of its relations and the predicates between them, with readable names.
 _Readable = tuple[Hypergraph, list[frozenset[str] | None], dict[str, frozenset[str]]]
 
 
 class Plans(Protocol):
-    """What a select is told of the whole query."""
+    """The plans of the whole query, as a select needs them."""
 
     trees: WantedTrees
     updates: dict[str, float]
@@ -42,19 +42,19 @@ class Plans(Protocol):
         ...
 
     def alone(self, query: Query) -> AnyPlan:
-        """The plan of a query that is not part of the text: wanted trees say nothing of it."""
+        """The plan of a query that is not part of the text: required trees do not include it."""
         ...
 
 
 class SelectPlanner:
-    """One query: its nodes are laid out along the chosen tree, with the arms attached to it."""
+    """Plans one select: its nodes are laid out along the chosen tree, with the arms attached to it."""
 
     def __init__(self, query: Query, plans: Plans, stored: bool) -> None:
         self.query, self.plans = query, plans
         wanted = plans.trees.take(labels([r.alias for r in query.relations]))  # before those of nested queries
         passes = len(query.relations) == 1 and not query.distinct and (query.grouping is not None or not stored)
         self.relations = [plans.relation(r, passes) for r in query.relations]
-        self.layout = Layout(self.relations)
+        self.layout = TreeLayout(self.relations)
         self.choice = Choice(self.relations, plans.updates, wanted)
         self.arms = Arms(self.layout, self.choice)
 
@@ -67,7 +67,7 @@ class SelectPlanner:
         residual = [*inner.residual, *query.where]
         self.choice.above = _columns_above(query, [p for p in residual if compared(p) is None])
         shown = self._shown(inner.attributes)
-        predicates = self._asked(inner)
+        predicates = self._join_conditions(inner)
         hypergraph = self._hypergraph(block, inner.attributes, shown, frozenset().union(*predicates.values()))
         joined = Hypergraph(tuple(inner.attributes.of(r) for r in block.relations), frozenset())
         whole = replace(joined, output=joined.attributes)
@@ -114,7 +114,7 @@ class SelectPlanner:
             query.fields,
             query.distinct and not produces_once,
             produces_once,
-            UNSAID,
+            NO_GUARANTEE,
             tuple(self.layout.described),
             () if self.choice.wanted is None else self.choice.wanted.shares,
             copies=query.copies,
@@ -145,8 +145,8 @@ class SelectPlanner:
         columns = (e for o in read for e in walk(o) if isinstance(e, ColumnRef))
         return frozenset(column_attribute(attributes, c) for c in columns)
 
-    def _asked(self, inner: Inner) -> dict[str, AttributeSet]:
-        """The join conditions other than equalities, as text, and the attributes they read."""
+    def _join_conditions(self, inner: Inner) -> dict[str, AttributeSet]:
+        """The join conditions other than equalities: for each its text, and the attributes it reads."""
         return {
             described(p, self.query): frozenset(
                 column_attribute(inner.attributes, e) for e in walk(p) if isinstance(e, ColumnRef)
@@ -181,7 +181,7 @@ class SelectPlanner:
         keys: Sequence[AttributeSet | None],
         predicates: Mapping[str, AttributeSet],
     ) -> _Readable:
-        """The same with names of relations and columns, because people read the reasons of a verdict."""
+        """The same with the names of relations and columns, because the reasons of a verdict are read by people."""
 
         names_of = {r: Counter(f.name for f in self.relations[r].fields) for r in block.relations}
 
@@ -207,7 +207,8 @@ class SelectPlanner:
         )
 
     def _verdict(self, readable: _Readable, attributes: Attributes, arms_from: int) -> Classification:
-        """The query's class, arms included. A join that is cyclic by itself stays what keys or bags make of it."""
+        """The class of the query, arms included. A join that is cyclic by itself keeps the class that keys or bags give
+        it."""
         h, keys, predicates = readable
         if not h.is_acyclic:
             return classify(h, keys, predicates)
@@ -226,7 +227,7 @@ class SelectPlanner:
     def _distinct_tree(
         self, block: Block, inner: Inner, checks: Sequence[Expression]
     ) -> tuple[JoinTree, tuple[Compared, ...]] | None:
-        """A tree by which every row is produced once, if DISTINCT asks for one."""
+        """A tree that produces every row once, if there is a DISTINCT."""
         query, attributes = self.query, inner.attributes
         if not query.distinct or query.grouping is not None or _has_left(block):
             return None
@@ -247,7 +248,7 @@ class SelectPlanner:
         )  # fmt: skip
 
     def _decided(self, block: Block, attributes: Attributes) -> AttributeSet:
-        """The shown attributes, and those that they decide by primary keys: with them there are no more rows."""
+        """The shown attributes, and those that they determine by primary keys, which add no rows."""
         shown, found = self._shown(attributes), -1
         while found != len(shown):
             found = len(shown)
@@ -293,8 +294,8 @@ class SelectPlanner:
     # Unread columns -------------------------------------------------------------------------------------------
 
     def _skip_unread(self) -> None:
-        """A child found by its whole primary key adds at most one row. Where its columns are not read it only has to
-        exist, and enumeration can pass it by."""
+        """A child found by its whole primary key adds at most one row. If its columns are not read, it only has to
+        exist, and enumeration can skip it."""
         for i in range(len(self.layout.nodes) - 1, 0, -1):
             node = self.layout.nodes[i]
             edge = node.edge
@@ -308,7 +309,7 @@ class SelectPlanner:
 
 
 def _guarded(grouping: Grouping) -> Grouping:
-    """The grouping with arguments that are computed only on the rows that FILTER leaves, where others may fail them."""
+    """The grouping, in which arguments that may fail are computed only on the rows that satisfy FILTER."""
 
     def guarded(call: AggregateCall) -> AggregateCall:
         only = call.filter

@@ -1,4 +1,4 @@
-"""A plan as a bag: what ORDER BY without LIMIT leaves where no reader needs the order."""
+"""A plan as a bag: without its ORDER BY, if there is no LIMIT and no reader needs the order."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def as_bag(plan: AnyPlan) -> AnyPlan:
     fields = plan.source.fields
     if len(fields) == len(plan.fields):
         return replace(plan.source, fields=plan.fields)
-    rows = Relation(NAMELESS, Values((), fields), fields)  # stands for the plan below, whose rows only pass through
+    rows = Relation(NAMELESS, Values((), fields), fields)  # represents the plan below, whose rows only pass through
     shown = tuple(key(0, i, f) for i, f in enumerate(plan.fields))
     passed = build_plan(Query((rows,), Block((0,), ()), (), None, shown, plan.fields))
     assert isinstance(passed, QueryPlan)

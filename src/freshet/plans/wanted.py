@@ -1,8 +1,7 @@
-"""Join trees that a plan asks for, as names: which relation or generalized node is attached to which.
+"""Required join trees, by names: which relation or generalized node is attached to which.
 
 A node is named as its relation is in the query (`#2`, `#3` at further ones of the same name), or, generalized, by its
-attributes: `[x0, x1]`. Which node is the parent of which is all there is to choose; keys, kinds and
-comparisons follow from the query.
+attributes: `[x0, x1]`. Only the parents of nodes can be chosen; keys, kinds and comparisons follow from the query.
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ def generalized_label(attributes: AttributeSet) -> str:
 
 @dataclass(frozen=True)
 class WantedTree:
-    """Pairs of a node and what it is attached to, None at the root."""
+    """Pairs of a node and its parent, None at the root."""
 
     nodes: tuple[tuple[str, str | None], ...]
     shares: tuple[tuple[str, int], ...] = ()
@@ -55,7 +54,8 @@ class WantedTree:
         )
 
     def drawn(self, h: Hypergraph, names: Sequence[str]) -> JoinTree:
-        """The tree over some of the relations, those of one block; PlanError, with what is violated, if it is none."""
+        """The tree over the relations of one block; PlanError, with the violated condition, if it is not a join
+        tree."""
         block = set(names)
         reached = {name for name, _ in self.nodes if name in block}
         parents = dict(self.nodes)
@@ -90,11 +90,11 @@ class WantedTree:
             at = list(names).index(name)
             return TreeNode(at, h.relations[at], parent, True)
         known = {str(a): a for a in h.attributes}
-        asked = {a.strip() for a in name.strip("[]").split(",") if a.strip()}
-        unknown = asked - known.keys()
+        named = {a.strip() for a in name.strip("[]").split(",") if a.strip()}
+        unknown = named - known.keys()
         if unknown:
             raise PlanError(f"{name}: no attribute {listed(unknown)} in the query")
-        return TreeNode(None, frozenset(known[a] for a in asked), parent, True)
+        return TreeNode(None, frozenset(known[a] for a in named), parent, True)
 
 
 def _label(node: TreeNode, names: Sequence[str]) -> str:

@@ -73,7 +73,7 @@ class _TreeSearch:
 
     def _best_below(self, part: int, key: int, height: int) -> _Subtree | None:
         """The best tree of a part with a relation on top, hanging on a key."""
-        if height < 1 or not self.fragments.may_hang(part, key):
+        if height < 1 or not self.fragments.may_attach(part, key):
             return None
         return _least(
             self._topped(top, part, height) for top in members(part) if not key & ~self.fragments.relations[top]
@@ -81,13 +81,13 @@ class _TreeSearch:
 
     def _topped(self, top: int, part: int, height: int) -> _Subtree | None:
         attributes = self.fragments.relations[top]
-        hanging = self._hanging(self.fragments.components(part ^ (1 << top), attributes), attributes, height)
-        if hanging is None:
+        attached = self._attached(self.fragments.components(part ^ (1 << top), attributes), attributes, height)
+        if attached is None:
             return None
-        cost, children = hanging
+        cost, children = attached
         return _Subtree(cost, 0, Sketch(top, attributes, children))
 
-    def _hanging(self, parts: Sequence[int], above: int, height: int) -> tuple[float, tuple[Sketch, ...]] | None:
+    def _attached(self, parts: Sequence[int], above: int, height: int) -> tuple[float, tuple[Sketch, ...]] | None:
         """The best trees of parts that are below a relation at the given height, and their cost seen from there."""
         cost, children = 0.0, []
         for part in parts:
@@ -112,19 +112,19 @@ class _TreeSearch:
     def _best_generalized(self, part: int, attributes: int, height: int, host: bool) -> _Subtree | None:
         """The best tree of a part with the generalized node of these attributes on top."""
         fragments = self.fragments
-        if not fragments.may_hang(part, attributes) or (host and attributes & ~fragments.output):
+        if not fragments.may_attach(part, attributes) or (host and attributes & ~fragments.output):
             return None
         components = fragments.components(part, attributes)
         full = [component for component in components if fragments.key(component, attributes) == attributes]
         lacking = [component for component in components if fragments.key(component, attributes) != attributes]
-        hanging = self._hanging(lacking, attributes, height)
-        if len(full) < 2 or hanging is None:
+        attached = self._attached(lacking, attributes, height)
+        if len(full) < 2 or attached is None:
             return None
         shows = [fragments.shows(component, fragments.key(component, attributes)) for component in lacking]
         chosen = self._choose(full, attributes, height, host or any(shows))
         if chosen is None:
             return None
-        cost, hung = hanging
+        cost, hung = attached
         sketch = Sketch(None, attributes, tuple(choice.sketch for choice in chosen))
         if hung:
             hosted = _hang(sketch, hung, fragments.output if any(shows) else ~0)

@@ -18,7 +18,7 @@ from enum import StrEnum
 from freshet.query.attribute import Attribute, AttributeSet, as_set
 from freshet.query.foreign_keys import PrimaryKeys, foreign_key_tree
 from freshet.query.hypergraph import Hypergraph, minimal_cycle
-from freshet.query.predicates import Left, left
+from freshet.query.predicates import Remainder, remainder
 
 
 class QueryClass(StrEnum):
@@ -50,18 +50,18 @@ def classify(
     h: Hypergraph, primary_keys: PrimaryKeys | None = None, predicates: Mapping[str, AttributeSet] | None = None
 ) -> Classification:
     """`predicates`: what is asked of several relations besides equality, in words, and the attributes each reads."""
-    asked = _Asked(h, {} if predicates is None else predicates)
+    by_predicates = _ByPredicates(h, {} if predicates is None else predicates)
     by_keys = primary_keys is not None and foreign_key_tree(h, primary_keys) is not None
     verdicts = {
-        QueryClass.Q_HIERARCHICAL: h.is_q_hierarchical and not asked.between,
-        QueryClass.FREE_CONNEX: h.is_free_connex and asked.is_free_connex,
-        QueryClass.ACYCLIC: h.is_acyclic and asked.is_acyclic,
+        QueryClass.Q_HIERARCHICAL: h.is_q_hierarchical and not by_predicates.between,
+        QueryClass.FREE_CONNEX: h.is_free_connex and by_predicates.is_free_connex,
+        QueryClass.ACYCLIC: h.is_acyclic and by_predicates.is_acyclic,
         QueryClass.FOREIGN_KEY_ACYCLIC: by_keys,
     }
     reasons: dict[QueryClass, Callable[[Hypergraph], str]] = {
-        QueryClass.Q_HIERARCHICAL: _not_q_hierarchical if not h.is_q_hierarchical else asked.not_q_hierarchical,
-        QueryClass.FREE_CONNEX: _not_free_connex if not h.is_free_connex else asked.not_free_connex,
-        QueryClass.ACYCLIC: _not_acyclic if not h.is_acyclic else asked.not_acyclic,
+        QueryClass.Q_HIERARCHICAL: _not_q_hierarchical if not h.is_q_hierarchical else by_predicates.not_q_hierarchical,
+        QueryClass.FREE_CONNEX: _not_free_connex if not h.is_free_connex else by_predicates.not_free_connex,
+        QueryClass.ACYCLIC: _not_acyclic if not h.is_acyclic else by_predicates.not_acyclic,
         QueryClass.FOREIGN_KEY_ACYCLIC: lambda h: _not_foreign_key_acyclic(h, primary_keys),
     }
     name = next((name for name, holds in verdicts.items() if holds), QueryClass.CYCLIC)
@@ -76,13 +76,13 @@ def classify(
     )
 
 
-class _Asked:
+class _ByPredicates:
     """What predicates make of a query whose equalities alone have a join tree."""
 
     def __init__(self, h: Hypergraph, predicates: Mapping[str, AttributeSet]) -> None:
         self.between = {p: read for p, read in predicates.items() if not any(read <= r for r in h.relations)}
-        self.shown: Left = left(dict(enumerate(h.relations)), tuple(self.between.values()), h.output)
-        self.rest: Left = left(self.shown.relations, self.shown.predicates, frozenset())
+        self.shown: Remainder = remainder(dict(enumerate(h.relations)), tuple(self.between.values()), h.output)
+        self.rest: Remainder = remainder(self.shown.relations, self.shown.predicates, frozenset())
         self.is_acyclic = not self.rest.relations
         self.is_free_connex = self.is_acyclic and self.shown.variables == h.output
 

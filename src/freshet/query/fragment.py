@@ -93,7 +93,7 @@ class Fragments:
         """Whether the part has output attributes that its key does not have."""
         return bool(self.attributes(part) & self.output & ~key)
 
-    def may_hang(self, part: int, key: int) -> bool:
+    def may_attach(self, part: int, key: int) -> bool:
         """The connex property, for one part below one key."""
         return not self.shows(part, key) or not key & ~self.output
 

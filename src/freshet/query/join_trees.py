@@ -85,22 +85,22 @@ def _below(fragments: Fragments, part: int, key: int) -> Iterator[Sketch]:
             continue
         components = fragments.components(part ^ (1 << top), attributes)
         keys = [fragments.key(component, attributes) for component in components]
-        if not all(keys) or not all(map(fragments.may_hang, components, keys)):
+        if not all(keys) or not all(map(fragments.may_attach, components, keys)):
             continue  # a part that cannot be attached to the top alone cannot be together with others
-        alone, together = _apart(fragments, components, keys)
+        alone, together = _separated(fragments, components, keys)
         for grouped in _groupings(together):
             groups = (*alone, *grouped)
             if not fragments.goes_on(len(groups)):
                 return
             edges = [(group, fragments.key(group, attributes)) for group in groups]
-            if all(fragments.may_hang(group, below) for group, below in edges):
+            if all(fragments.may_attach(group, below) for group, below in edges):
                 for children in _forests(partial(_below, fragments), edges):
                     yield Sketch(top, attributes, children)
 
 
 def _generalized(fragments: Fragments, part: int, attributes: int) -> Iterator[Sketch]:
     """All trees of a part with the generalized node of these attributes on top."""
-    if not fragments.may_hang(part, attributes):
+    if not fragments.may_attach(part, attributes):
         return
     components = fragments.components(part, attributes)
     if attributes and not all(fragments.key(component, attributes) for component in components):
@@ -134,7 +134,7 @@ def _forests(
             yield (first, *rest)
 
 
-def _apart(fragments: Fragments, parts: Sequence[int], keys: Sequence[int]) -> tuple[list[int], list[int]]:
+def _separated(fragments: Fragments, parts: Sequence[int], keys: Sequence[int]) -> tuple[list[int], list[int]]:
     """Parts that are attached by themselves, and those that may be attached together with others: on a relation of
     one of them that has the keys of both."""
     tops = [[fragments.relations[r] for r in members(p)] for p in parts]

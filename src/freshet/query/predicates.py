@@ -24,7 +24,7 @@ from freshet.query.attribute import AttributeSet
 
 
 @dataclass(frozen=True)
-class Left:
+class Remainder:
     """What cannot be taken away."""
 
     relations: dict[int, AttributeSet]  # by number
@@ -35,7 +35,9 @@ class Left:
         return frozenset().union(*self.relations.values())
 
 
-def left(relations: dict[int, AttributeSet], predicates: Sequence[AttributeSet], output: AttributeSet) -> Left:
+def remainder(
+    relations: dict[int, AttributeSet], predicates: Sequence[AttributeSet], output: AttributeSet
+) -> Remainder:
     """A predicate reads variables of the relations only."""
     edges, checks = dict(relations), list(predicates)
     changed = True
@@ -56,13 +58,13 @@ def left(relations: dict[int, AttributeSet], predicates: Sequence[AttributeSet],
                 changed = True
             elif edges[i] != edge:
                 changed = True
-    return Left(edges, tuple(checks))
+    return Remainder(edges, tuple(checks))
 
 
 def verdicts(
     relations: Sequence[AttributeSet], predicates: Sequence[AttributeSet], output: AttributeSet
 ) -> tuple[bool, bool]:
     """Whether the query is acyclic, and whether it is free-connex."""
-    shown = left(dict(enumerate(relations)), predicates, output)
-    acyclic = not left(shown.relations, shown.predicates, frozenset()).relations
+    shown = remainder(dict(enumerate(relations)), predicates, output)
+    acyclic = not remainder(shown.relations, shown.predicates, frozenset()).relations
     return acyclic, acyclic and shown.variables == output

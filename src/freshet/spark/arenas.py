@@ -1,8 +1,8 @@
-"""The folder of arenas on a machine: private to its user, with a folder for each shard, and without those of queries
-that are gone.
+"""The folder of arenas on a machine: private to its user, with a folder for each shard; those of deleted queries are
+removed.
 
-An arena is a cache of its shard's log. One that nobody holds is removed when it can be of no use (it was left torn, or
-before the machine was started again), when its checkpoint is gone, and when it was not used for `IDLE` seconds.
+An arena is a cache of its shard's log. An arena that no process holds is removed if it is useless (it is incomplete, or
+from before the machine was restarted), if its checkpoint was deleted, or if it was not used for `IDLE` seconds.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from freshet.spark.private import default_arenas, given_folder, open_private, pr
 
 MARKER, LOCK = "marker.json", "lock"
 IDLE = 7 * 86_400.0
-TORN = 3_600.0  # seconds in which a shard that begins has its lock
+TORN = 3_600.0  # seconds within which a new shard acquires its lock
 
 logger = logging.getLogger("freshet.spark")
 
 
 def check_arenas(given: str | None) -> None:
-    """StateError if the folder is there and cannot be used. ("": the default; None: no arenas.)"""
+    """StateError if the folder exists and cannot be used. ("": the default; None: no arenas.)"""
     if given == "" and os.path.lexists(default_arenas()):
         private_folder(default_arenas())
     elif given and os.path.exists(given):
@@ -37,7 +37,7 @@ def check_arenas(given: str | None) -> None:
 
 @functools.cache
 def arenas_folder(given: str | None) -> Path | None:
-    """The folder on this machine, looked after once a process."""
+    """The folder on this machine, cleaned up once per process."""
     if given is None:
         return None
     folder = Path(given) if given else default_arenas()
@@ -54,7 +54,7 @@ def remove_abandoned(folder: Path) -> None:
         why, seen = _abandoned(home), which_file(home / MARKER)
         if why is None:
             continue
-        with contextlib.suppress(OSError):  # another process has it, or was quicker
+        with contextlib.suppress(OSError):  # another process holds or has removed it
             lock = open_private(home / LOCK, os.O_RDWR | os.O_CREAT)
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -66,7 +66,7 @@ def remove_abandoned(folder: Path) -> None:
 
 
 def _abandoned(home: Path) -> str | None:
-    """Why nobody will want an arena any more."""
+    """The reason why an arena is no longer needed."""
     try:
         marker = home / MARKER
         if not marker.exists():
@@ -82,7 +82,7 @@ def _abandoned(home: Path) -> str | None:
 
 
 def which_file(path: Path) -> tuple[int, int]:
-    """Which file stands at the path; none: (0, 0)."""
+    """The identity of the file at the path; (0, 0) if there is none."""
     try:
         found = path.stat()
     except OSError:
@@ -91,7 +91,7 @@ def which_file(path: Path) -> tuple[int, int]:
 
 
 def boot() -> str:
-    """Which start of the machine this is."""
+    """Identifies the current boot of the machine."""
     try:
         return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
     except OSError:

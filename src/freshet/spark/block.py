@@ -1,7 +1,7 @@
 """Blocks: columns of signed rows as bytes, the form in which rows are shuffled and logged.
 
-A block is an Arrow IPC stream of one batch. Values travel as the engine holds them, whole numbers in the narrowest
-integers that hold them all; weights are left out where every row is +1.
+A block is an Arrow IPC stream of one batch. Values have the form that the engine stores, integers in the narrowest type
+that fits all of them; weights are left out if every row has +1.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _NARROW = (np.int8, np.int16, np.int32)
 
 @dataclass(slots=True)
 class Signed:
-    """Rows as columns, and what each weighs."""
+    """Rows as columns, with the weight of each."""
 
     columns: list[Column]
     weights: Int64s
@@ -113,13 +113,13 @@ def joined(parts: Sequence[Signed], types: Sequence[Type]) -> Signed:
 
 
 def _text(array: pa.Array, type_: Type) -> Column:
-    """Text, bytes, or what is held as text; whatever it must be was checked when it came in."""
+    """Text, bytes, or types that are stored as text; the values were validated on input."""
     column = from_arrow(array, BINARY if type_ == BINARY else STRING)
     return Column(type_, column.data, column.valid)
 
 
 def _numbers(array: pa.Array, valid: Bools | None) -> npt.NDArray[Any]:
-    """The values, 0 under NULL: a copy of our own, which kernels may be given."""
+    """The values, 0 for NULL, copied so that kernels can use them."""
     filled = array if valid is None else array.fill_null(0)
     return np.array(filled.to_numpy(zero_copy_only=False))
 
@@ -138,6 +138,6 @@ def _narrow(data: Int64s, valid: Bools | None) -> npt.NDArray[Any]:
 
 
 def _compact(text: pa.Array) -> pa.Array:
-    """The array without what lies outside a slice, as plain strings or binaries where they can hold it."""
+    """The array without the data outside of its slice, as plain strings or binaries if they can hold it."""
     whole = pa.concat_arrays([text]) if text.offset == 0 else pa.concat_arrays([text, text[:0]])
     return whole.cast(pa.string() if is_text(whole.type) else pa.binary()) if whole.nbytes < 2**31 else whole

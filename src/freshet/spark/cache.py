@@ -1,10 +1,10 @@
 """The arena of a shard as a verified cache of its log.
 
-A folder is trusted only if its marker says that it was left whole, on this boot of this machine, by this version of
-Freshet, for this job, at exactly the version and token the state store holds, and if every file still has the size and
-time it was left with. The
-marker is taken away before the first change and put back after the last; a process that dies in between leaves none.
-A lock keeps two processes apart, should Spark try one shard twice at once: the second works in memory.
+A folder is trusted only if its marker says that it is complete, from this boot of this machine, this version of Freshet
+and this job, at exactly the version and token of the state store, and if every file still has the recorded size and
+time. The marker is removed before the first change and written again after the last; a process that dies in between
+leaves no marker. A lock excludes other processes, in case Spark runs one shard twice at once: the second one works in
+memory.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ logger = logging.getLogger("freshet.spark")
 
 _FILES = "arena"
 
-#: Shards this process has open, by folder, with the marker they were left with and the file that held it.
+#: The open shards of this process by folder, with their last marker and the file that contains it.
 _open: dict[Path, tuple[Shard, dict[str, Any], tuple[int, int]]] = {}
 _MOST_OPEN = 16
 
 
 @dataclass(slots=True)
 class Cached:
-    """A shard as it was opened: `whole` if it holds what the state store says, else empty. `why`: what was wrong."""
+    """An opened shard: `whole` if it matches the state store, otherwise empty. `why`: the reason."""
 
     shard: Shard
     whole: bool
@@ -45,12 +45,13 @@ class Cached:
     lock: int | None = None
 
     def begin(self) -> None:
-        """The first change is about to come."""
+        """Called before the first change."""
         if self.folder is not None:
             (self.folder / MARKER).unlink(missing_ok=True)
 
     def commit(self, fingerprint: str, version: int, token: bytes, checkpoint: str | None = None) -> None:
-        """Leaves the shard whole. Where its disk is full, it is thrown away instead: the log has it."""
+        """Marks the shard as complete. If the disk is full, the shard is discarded instead: it can be rebuilt from the
+        log."""
         if self.folder is None:
             return
         try:
@@ -76,7 +77,7 @@ class Cached:
             self.shard.close()
 
     def discard(self) -> None:
-        """Throws away a shard that may be spoiled."""
+        """Discards a shard that may be damaged."""
         if self.folder is not None:
             _release(self.folder)
             self.shard.close()
@@ -84,8 +85,8 @@ class Cached:
 
 
 def _forget_stale() -> None:
-    """Lets go of shards that another process has gone on with, or whose folder is gone, and of the longest unused ones
-    beyond the most a process keeps open: their memory, and the disk space of files deleted meanwhile."""
+    """Closes shards that another process has continued, or whose folder was deleted, and the least recently used ones
+    beyond the limit, which frees their memory and the disk space of deleted files."""
     stale = [folder for folder, (_, _, file) in _open.items() if which_file(folder / MARKER) != file]
     for folder in stale + [f for f in _open if f not in stale][:-_MOST_OPEN]:
         _release(folder)
@@ -100,7 +101,7 @@ def _release(folder: Path) -> None:
 def open_shard(
     folder: Path | None, job: Job, fingerprint: str, level: int, number: int, version: int, token: bytes
 ) -> Cached:
-    """The shard as it was left, or an empty one to be filled from the log."""
+    """The shard as it was last stored, or an empty one to be filled from the log."""
     if folder is None:
         return Cached(Shard(job, level, number, Arena()), version == 0, "no folder for arenas", None)
     lock = None
@@ -108,7 +109,7 @@ def open_shard(
         private_folder(folder)
         lock = open_private(folder / LOCK, os.O_RDWR | os.O_CREAT)
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        kept, why = _left(folder, job, fingerprint, level, number, version, token)
+        kept, why = _reusable(folder, job, fingerprint, level, number, version, token)
         if kept is not None:
             return Cached(kept, True, "", folder, lock)
         _release(folder)
@@ -121,7 +122,7 @@ def open_shard(
         return Cached(Shard(job, level, number, Arena()), version == 0, f"{e.strerror}: {folder}", None)
 
 
-def _left(
+def _reusable(
     folder: Path, job: Job, fingerprint: str, level: int, number: int, version: int, token: bytes
 ) -> tuple[Shard | None, str]:
     try:
@@ -147,7 +148,7 @@ def _left(
         return opened[0], ""
     try:
         return Shard(job, level, number, Arena(folder / _FILES)), ""
-    except Exception as e:  # whatever is wrong with it, the log is there
+    except Exception as e:  # in any case, the log exists
         return None, f"the arena cannot be attached ({e})"
 
 

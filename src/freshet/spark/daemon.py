@@ -3,8 +3,8 @@
 A worker that starts by itself takes seconds to import what it runs and to attach compiled kernels, and Spark ends
 workers that were idle for a minute. Forked from here, a worker has all of that at once.
 
-A worker collects garbage after each task. What it was forked with is none: it is kept out of that search (frozen),
-which would otherwise go through all imported modules, and copy their memory.
+A worker collects garbage after each task. The objects that it inherited are excluded (frozen), because the collection
+would otherwise visit all imported modules and copy their memory.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import freshet.spark.decode
 import freshet.spark.encode
 import freshet.spark.level
 import freshet.spark.normalize
-import freshet.spark.snapshot  # noqa: F401  (imported for those who are forked)
+import freshet.spark.snapshot  # noqa: F401  (imported for the forked workers)
 from freshet.state.kernel_cache import KERNELS
 
 

@@ -1,8 +1,9 @@
 """Debezium's envelopes as changes of a table.
 
-An envelope says of one row what it was (`before`), what it is (`after`), and what happened (`op`): c, r (of a snapshot)
-and u leave the row as it is after, d leaves none. So of a key the last envelope counts, which is what a table with a
-sequence keeps. A tombstone (no value at all) follows the envelope of a removal and says nothing new.
+An envelope contains one row before the change (`before`) and after it (`after`), and the operation (`op`): after c, r
+(of a snapshot) and u the row is `after`, after d there is none. So the last envelope of a key determines its row, which
+is what a table with a sequence stores. A tombstone (no value at all) follows the envelope of a removal and says nothing
+new.
 """
 
 from __future__ import annotations
@@ -97,7 +98,7 @@ def _table(schema: str | Catalog, name: str) -> TableSchema:
     if found is None:
         raise PlanError(f"the schema has no table {name}; declare it")
     if not found.primary_key:
-        raise PlanError(f"table {name} has no primary key, by which Debezium tells rows apart; declare one")
+        raise PlanError(f"table {name} has no primary key, by which Debezium identifies rows; declare one")
     return found
 
 
@@ -107,8 +108,8 @@ def _changes(envelopes: DataFrame, table: TableSchema, sequence: str | None, tim
     for field in target.fields:
         if isinstance(field.dataType, DecimalType) and not field.dataType.scale:
             raise PlanError(
-                f"{field.name} is {field.dataType.simpleString()}, whose digits cannot be told from bytes in base 64; "
-                "leave the column out, or declare it BIGINT and have the connector write a number"
+                f"{field.name} is {field.dataType.simpleString()}, whose digits cannot be distinguished from "
+                "bytes in base 64; leave the column out, or declare it BIGINT and have the connector write a number"
             )
     row = StructType([StructField(f.name, _read_as(f.dataType)) for f in target.fields])
     envelope = StructType().add("before", row).add("after", row).add("op", StringType())
@@ -131,7 +132,7 @@ def _changes(envelopes: DataFrame, table: TableSchema, sequence: str | None, tim
 
 
 def _with_field(envelope: StructType, path: list[str]) -> StructType:
-    """The envelope with a whole number at a path, which begins with no field that it has."""
+    """The envelope with an additional integer field at a path."""
     if path[0] in envelope.fieldNames():
         raise PlanError(f"{path[0]} does not order changes; name another field of the envelope, as source.lsn")
     kind: DataType = LongType()
@@ -141,7 +142,7 @@ def _with_field(envelope: StructType, path: list[str]) -> StructType:
 
 
 def _read_as(kind: DataType) -> DataType:
-    """What Debezium writes in several ways is read as text."""
+    """Values that Debezium writes in several forms are read as text."""
     return StringType() if isinstance(kind, DateType | TimestampType | TimestampNTZType | DecimalType) else kind
 
 
@@ -158,7 +159,7 @@ def _value(table: TableSchema, field: StructField, timestamps: str | None) -> Co
             counted = functions.timestamp_micros(value.cast("bigint") * _MICROS[timestamps]).cast(kind)
         return functions.when(number, counted).otherwise(value.cast(kind))
     if isinstance(kind, DecimalType):
-        written = value.rlike(r"^-?[0-9]+\.[0-9]+(E-?[0-9]+)?$")  # base 64 has no point
+        written = value.rlike(r"^-?[0-9]+\.[0-9]+(E-?[0-9]+)?$")  # base 64 contains no decimal point
         said = functions.concat(functions.lit(f"{field.name} is "), value)
         bytes_given = _refused(table, said, "have the connector write decimals as text: decimal.handling.mode=string")
         return functions.when(value.isNull() | written, value.cast(kind)).otherwise(bytes_given)
@@ -166,7 +167,7 @@ def _value(table: TableSchema, field: StructField, timestamps: str | None) -> Co
 
 
 def _refused(table: TableSchema, fact: Column, remedy: str) -> Column:
-    """Stops the query with one sentence, as what Freshet refuses elsewhere does: put together when it is raised, so
-    that it is not found in the plan, which Spark shows as well."""
+    """Stops the query with one sentence, like other refusals of Freshet; the sentence is composed when it is raised, so
+    that it does not occur in the plan, which Spark shows as well."""
     named = (functions.lit("freshet.errors."), functions.lit(f"ChangeError: table {table.name}: "))
     return functions.raise_error(functions.concat(*named, fact, functions.lit(f"; {remedy}")))

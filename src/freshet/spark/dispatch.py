@@ -21,7 +21,7 @@ from freshet.scalar.functions.rows import text_of
 from freshet.scalar.lanes import values
 from freshet.spark.job import Dimension
 from freshet.state.arena import Arena
-from freshet.state.arrays import Int64s
+from freshet.state.arrays import Bools, Int64s
 from freshet.state.strings import StringPool
 from freshet.state.texts import hash_texts
 
@@ -79,32 +79,64 @@ def cells(
     """Which rows go where: each set of cells with the rows they all get, None for all rows."""
     base: Int64s = np.zeros(rows, np.int64)
     copies = [0]
+    everywhere: list[tuple[int, int, Bools]] = []  # of a dimension that copies heavy values, and the rows with them
     stride = 1
     hashed = False
     for dimension in grid:
         if dimension.hashed:
-            columns = [evaluate(e, read, rows) for e in dimension.hashed]
-            base += (hash_rows(columns, rows) % np.uint64(dimension.share)).astype(np.int64) * stride
+            hashes = hash_rows([evaluate(e, read, rows) for e in dimension.hashed], rows)
+            if dimension.heavy:
+                heavy = np.isin(hashes, np.array(dimension.heavy, np.uint64))
+                if dimension.row:
+                    whole = hash_rows([evaluate(e, read, rows) for e in dimension.row], rows)
+                    hashes = np.where(heavy, whole, hashes)
+                elif heavy.any():
+                    hashes = np.where(heavy, np.uint64(0), hashes)
+                    everywhere.append((stride, dimension.share, heavy))
+            base += (hashes % np.uint64(dimension.share)).astype(np.int64) * stride
             hashed = True
         else:
             copies = [c + i * stride for i in range(dimension.share) for c in copies]
         stride *= dimension.share
     if not hashed:
         yield tuple(copies), None
-        return
-    order = np.argsort(base, kind="stable") if rows else np.empty(0, np.int64)
+    elif not everywhere:
+        yield from _by_cell(base, copies, np.arange(rows))
+    else:
+        yield from _with_heavy(base, copies, everywhere)
+
+
+def _by_cell(base: Int64s, copies: Sequence[int], at: Int64s) -> Iterator[tuple[tuple[int, ...], Int64s | None]]:
+    """Rows `at` these places, by the cell that is the first to get them."""
+    base = base[at]
+    order = np.argsort(base, kind="stable")
     found, starts = np.unique(base[order], return_index=True)
-    for at, start, end in zip(found.tolist(), starts.tolist(), [*starts.tolist(), rows][1:], strict=True):
-        yield tuple(at + c for c in copies), None if end - start == rows else order[start:end]
+    for cell, start, end in zip(found.tolist(), starts.tolist(), [*starts.tolist(), len(at)][1:], strict=True):
+        yield tuple(cell + c for c in copies), None if end - start == len(base) else at[order[start:end]]
 
 
-def is_first_copy(grid: Sequence[Dimension], cell: int) -> bool:
-    """Whether of all cells that get the same rows this is the first."""
-    for dimension in grid:
-        cell, at = divmod(cell, dimension.share)
-        if at and not dimension.hashed:
-            return False
-    return True
+def _with_heavy(
+    base: Int64s, copies: Sequence[int], everywhere: Sequence[tuple[int, int, Bools]]
+) -> Iterator[tuple[tuple[int, ...], Int64s]]:
+    """The same where rows with heavy values are copied along further dimensions."""
+    pattern = sum(heavy.astype(np.int64) << i for i, (_, _, heavy) in enumerate(everywhere))
+    for each in np.unique(pattern).tolist():
+        further = list(copies)
+        for i, (stride, share, _) in enumerate(everywhere):
+            if each >> i & 1:
+                further = [c + k * stride for k in range(share) for c in further]
+        at = np.flatnonzero(pattern == each)
+        for where, chosen in _by_cell(base, further, at):
+            yield where, at if chosen is None else chosen
+
+
+def first_copies(grid: Sequence[Dimension], cell: int, read: Callable[[Reference], Column], rows: int) -> Bools:
+    """Of which rows this cell is the first of all cells that get them."""
+    first: Bools = np.zeros(rows, np.bool_)
+    for where, chosen in cells(grid, read, rows):
+        if where[0] == cell:
+            first[slice(None) if chosen is None else chosen] = True
+    return first
 
 
 # Spark's own partitioning ---------------------------------------------------------------------------------------

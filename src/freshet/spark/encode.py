@@ -38,6 +38,7 @@ from freshet.spark.feed import (
     sequence_of,
 )
 from freshet.spark.job import Job, Stream
+from freshet.spark.pending import pending
 from freshet.spark.quarantine import QUARANTINE, Refused, refused_block, to_json
 from freshet.spark.stages import read_of
 from freshet.state.arrays import Bools, Int64s
@@ -84,11 +85,9 @@ def send_table(job: Job, schema: TableSchema, columns: Mapping[int, Column], wei
     for stream in streams:
         rows = Signed([columns[c] for c in stream.columns], weights)
         if stream.filters:
-            keep = np.zeros(n, np.bool_)
-            for conjunction in stream.filters:
-                keep |= evaluate_filter(conjunction, lambda c: columns[c.column], n)
-            if not keep.all():
-                rows = rows.take(np.flatnonzero(keep))
+            chosen = passing(stream, columns, n)
+            if len(chosen) < n:
+                rows = rows.take(chosen)
         if len(rows):
             sent = True
             yield from send(stream, job.shards, rows)
@@ -96,6 +95,14 @@ def send_table(job: Job, schema: TableSchema, columns: Mapping[int, Column], wei
         empty = np.empty(0, np.int64)
         nothing = Signed([columns[c].take(empty) for c in streams[0].columns], weights[:0])
         yield shard_keys(job.shards)[0], streams[0].level, streams[0].name, to_block(nothing)
+
+
+def passing(stream: Stream, columns: Mapping[int, Column], rows: int) -> Int64s:
+    """The rows of a table, given by column, that some filter of the stream lets pass."""
+    keep = np.zeros(rows, np.bool_)
+    for conjunction in stream.filters:
+        keep |= evaluate_filter(conjunction, lambda c: columns[c.column], rows)
+    return np.flatnonzero(keep)
 
 
 class Encoder:
@@ -140,7 +147,10 @@ class Encoder:
 
     def _blocks(self, job: Job, schema: TableSchema, given: pa.Table, first: int) -> list[Sent]:
         """Everything the rows send; bad ones are found by halving and set aside, if the job does so."""
-        sent: list[Sent] = [] if job.begins is None else [(shard_keys(job.shards)[0], job.begins, BEGIN, b"")]
+        begun = set() if job.begins is None else {job.begins}
+        if pending(self.checkpoint) is not None:
+            begun.add(0)
+        sent: list[Sent] = [(shard_keys(job.shards)[0], level, BEGIN, b"") for level in sorted(begun)]
         refused: list[Refused] = []
         waiting = [(given, first)]
         while waiting:

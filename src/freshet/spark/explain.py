@@ -7,7 +7,7 @@ from typing import Any
 
 from freshet.plans.model import AnyPlan, QueryPlan
 from freshet.scalar.describe import describe
-from freshet.spark.job import Job, Stream
+from freshet.spark.job import Dimension, Job, Operator, Stream
 
 
 def explain_job(job: Job, sizes: Mapping[str, float] | None = None) -> str:
@@ -24,7 +24,7 @@ def _lines(job: Job, sizes: Mapping[str, float]) -> Iterator[str]:
         for operator in (o for o in job.operators if o.level == level):
             views = _given(job, operator.name)
             gives = f", gives view {', '.join(views)}" if views else ""
-            yield f"  {operator.name} {_reads(operator.plan)}{gives}"
+            yield f"  {operator.name} {_reads(operator.plan)}{gives}{_in_parts(operator)}"
         for s in (s for s in job.streams if s.level == level):
             columns = ", ".join(f.name for f in s.schema.fields)
             yield f"  {', '.join(s.sources)} ({columns}) · {_spread(s)}"
@@ -56,13 +56,30 @@ def _given(job: Job, operator: str) -> list[str]:
     return [v.name for v in job.views if operator in v.operators]
 
 
+def _in_parts(operator: Operator) -> str:
+    """What is sent between the levels of a join, and why it has several."""
+    said = f", sends a row at most for each of {operator.trunk} to where it is stored" if operator.trunk else ""
+    if operator.expected:
+        rows, uncut = operator.expected
+        said += f"; its levels bring the busiest shard {rows:,.0f} rows, HyperCube alone {uncut:,.0f}"
+    return said
+
+
 def _spread(stream: Stream) -> str:
     """The cells of its grid, and how rows find theirs."""
-    ways = (
-        f"{d.name}: {'hashed on ' + ', '.join(describe(e) for e in d.hashed) if d.hashed else 'copied'}"
-        for d in stream.grid
-    )
+    ways = (f"{d.name}: {_way(d)}" for d in stream.grid)
     return " · ".join([f"{'×'.join(str(d.share) for d in stream.grid) or '1'} cells", *ways])
+
+
+def _way(dimension: Dimension) -> str:
+    if not dimension.hashed:
+        return "copied"
+    way = f"hashed on {', '.join(describe(e) for e in dimension.hashed)}"
+    if not dimension.heavy:
+        return way
+    values = "1 heavy value" if len(dimension.heavy) == 1 else f"{len(dimension.heavy)} heavy values"
+    row = ", ".join(describe(e) for e in dimension.row)
+    return f"{way}, rows of {values} {f'hashed on {row}' if row else 'copied'}"
 
 
 def _reads(plan: AnyPlan) -> str:

@@ -2,7 +2,7 @@
 
 Spark wraps what a worker raises into the worker's traceback, the task's failure and the query's, so that what matters
 comes last. An error made for the user therefore leaves its worker without a traceback (`plainly`), `reason` finds it
-wherever Spark put it, and PySpark's exceptions begin with it (`say_reason_first`).
+wherever Spark put it, and PySpark's exceptions begin with it (`show_reason_first`).
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from pyspark.errors.exceptions.captured import CapturedException
 
 from freshet.errors import FreshetError
 
-_OURS = re.compile(r"freshet\.errors\.\w+: ")
+_OUR_ERROR = re.compile(r"freshet\.errors\.\w+: ")
 
 #: What Spark, Py4J or a traceback goes on with after a message.
 _AFTER = re.compile(r"\s*(?: SQLSTATE: \w+|\n\s*at |\n\s*File |\n\n|\nTraceback |\n=== |\nDriver stacktrace|\Z)")
@@ -56,7 +56,7 @@ def reason(error: BaseException | str) -> str | None:
     if isinstance(error, FreshetError):
         return str(error)
     text = _spark_says(error) if isinstance(error, CapturedException) else str(error)
-    found = list(_OURS.finditer(text))
+    found = list(_OUR_ERROR.finditer(text))
     if not found:
         return None
     start = found[-1].end()
@@ -73,7 +73,7 @@ def _reason_first(error: CapturedException) -> str:
     return _spark_says(error) if why is None else f"{why}\n\n{_spark_says(error)}"
 
 
-def say_reason_first() -> None:
+def show_reason_first() -> None:
     """From now on, exceptions that PySpark makes of Spark's begin with Freshet's sentence where they hold one. Spark
     composes their text elsewhere, and PySpark has no other place to put anything before it."""
     CapturedException.__str__ = _reason_first  # type: ignore[method-assign]

@@ -1,4 +1,4 @@
-"""What the rows of a source say of themselves: what each does to its table, when, and whether it is whole."""
+"""Reads the change columns of a source: what each row does to its table, when, and whether it is complete."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from freshet.state.arrays import Bools, Int64s
 
 
 def changes_of(schema: TableSchema, given: pa.Table, first: int) -> tuple[ChangeTypes, Int64s]:
-    """What each row does, and its weight; an insert where nothing is said."""
+    """The change type and weight of each row; by default an insert."""
     if WEIGHT in given.column_names:
         weights = read_weights(given.column(WEIGHT).combine_chunks(), schema.name, first)
         return ChangeTypes.of_weights(weights), weights
@@ -42,7 +42,7 @@ def refuse_upserts(schema: TableSchema, kinds: ChangeTypes, first: int) -> None:
 
 
 def refuse_copies(schema: TableSchema, weights: Int64s, first: int) -> None:
-    """Of a key there is one row or none."""
+    """Refuses weights other than 1 and -1 in a table with a primary key."""
     wrong = np.abs(weights) != 1
     if wrong.any():
         row = int(np.argmax(wrong))

@@ -25,11 +25,14 @@ SEQUENCE = "_sequence"  # the column that orders the changes of a table
 
 @dataclass(frozen=True, slots=True)
 class Dimension:
-    """One dimension of a grid, as one stream meets it: what its rows are hashed on, nothing where they are copied."""
+    """One dimension of a grid, as one stream meets it: what its rows are hashed on, nothing where they are copied.
+    `heavy`: hashes of values whose rows are hashed on `row` instead, or copied where that is nothing."""
 
     share: int
     name: str
     hashed: tuple[Expression, ...] = ()
+    heavy: tuple[int, ...] = ()
+    row: tuple[Expression, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,13 +52,17 @@ class Stream:
 @dataclass(frozen=True, slots=True)
 class Operator:
     """A plan whose tables are streams, run by the first `cells` shards. `averages` are pairs of output columns (sum,
-    count): see `partials`. One that reads no table is emitted once, with the first transaction."""
+    count): see `partials`. One that reads no table is emitted once, with the first transaction. `trunk`: the table of
+    which a part of a join has at most a row for each row; `expected`: of a join with parts, the rows that its busiest
+    shard is expected to receive on all levels, and by HyperCube on one: see `cuts`."""
 
     name: str
     level: int
     plan: AnyPlan
     cells: int
     averages: tuple[tuple[int, int], ...] = ()
+    trunk: str = ""
+    expected: tuple[float, ...] = ()
 
     @property
     def constant(self) -> bool:
@@ -138,7 +145,7 @@ def _has_total(plan: AnyPlan) -> bool:
 
 
 def fingerprint(job: Job) -> str:
-    """What tells the state of one job from that of another."""
+    """Identifies the job to which a state belongs."""
     return job.made_as or _digest(codec.to_json(replace(job, quarantine=False), indent=None))
 
 

@@ -35,6 +35,7 @@ from freshet.spark.failure import plainly
 from freshet.spark.job import Job, fingerprint
 from freshet.spark.log import ENTRY, Block, Entries, ShardFolder, ShardLog
 from freshet.spark.observed import OBSERVED, Observed
+from freshet.spark.pending import LOADED, pending, pending_blocks
 from freshet.spark.shard import Shard
 from freshet.spark.transaction import emit, read_block, take_in
 
@@ -69,7 +70,7 @@ class _Standing:
 
 
 @dataclass(slots=True)
-class _Done:
+class _ShardResult:
     """A transaction of one shard: rows it changed, what belongs in the log, what it emits, when it was applied; the
     counters it moved, and of each view the rows of its delta."""
 
@@ -167,11 +168,12 @@ class Level(StatefulProcessor):
             ended - encoded, done.views,
         )  # fmt: skip
         said = (shard_keys(job.shards)[shard], job.levels, OBSERVED, observed.payload())
-        return [*done.emitted, said]
+        rebuilt = pending(self.checkpoint) if (self.level, shard, standing.version) == (0, 0, LOADED) else None
+        return [*done.emitted, *(() if rebuilt is None else pending_blocks(rebuilt)), said]
 
     def _advance(
         self, job: Job, shard: Shard, number: int, arrived: dict[str, list[bytes]], standing: _Standing
-    ) -> _Done:
+    ) -> _ShardResult:
         before = shard.work()
         taken = take_in(shard, arrived, job.quarantine)
         deltas = shard.apply(taken.changes)
@@ -183,7 +185,7 @@ class Level(StatefulProcessor):
             profile.note(self.profile_to, "nodes", shard=number, trees=shard.trees(), counted=counters)
         given = {v.name: [deltas[o] for o in v.operators if o in deltas] for v in job.views}
         views = {name: sum(map(len, rows)) for name, rows in given.items() if rows}
-        return _Done(taken.rows, taken.log, emitted, applied, counters, views)
+        return _ShardResult(taken.rows, taken.log, emitted, applied, counters, views)
 
     def _stands(self, shard: int) -> _Standing:
         place = None if self.checkpoint is None else ShardFolder(self.checkpoint, self.level, shard)
@@ -236,9 +238,9 @@ class Level(StatefulProcessor):
         )  # fmt: skip
         profile.note(self.profile_to, "rebuild", level=self.level, rows=rows, seconds=spent, why=why)
 
-    def _in_memory(self, job: Job, number: int, standing: _Standing, spoiled: Cached, error: OSError) -> Cached:
-        spoiled.discard()
-        spoiled.close()
+    def _in_memory(self, job: Job, number: int, standing: _Standing, damaged: Cached, error: OSError) -> Cached:
+        damaged.discard()
+        damaged.close()
         cached = open_shard(None, job, self.fingerprint, self.level, number, standing.version, standing.token)
         self._rebuild(cached.shard, standing.log, f"{error.strerror} under {arenas_folder(self.arenas)}", number)
         return cached

@@ -1,8 +1,8 @@
-"""The log of a shard: the blocks applied to it, from which alone it can be made again.
+"""The log of a shard: the blocks applied to it, from which it can be rebuilt.
 
-There is an entry for each block, in the state store. A small block stands in its entry; others stand in files next to
-the checkpoint, where its folder is known, and the entry names the place and a checksum. So the versions that Spark
-keeps of a state are versions of names, and the rows themselves are there once.
+There is an entry for each block, in the state store. A small block is stored in its entry; others are in files next to
+the checkpoint, if its folder is known, and the entry contains the position and a checksum. So the versions that Spark
+keeps of a state are versions of names, and the rows themselves are stored once.
 
 Law: what a version that Spark retains names is there, unchanged, for a query that goes back to it and for a reader of
 it (a snapshot). A file is whole and on disk before the version that names it is committed, and it is never written to
@@ -31,16 +31,16 @@ from freshet.errors import StateError
 ENTRY = StructType(
     [
         StructField("stream", StringType()),
-        StructField("payload", BinaryType()),  # NULL where the block stands in a file
+        StructField("payload", BinaryType()),  # NULL if the block is in a file
         StructField("file", StringType()),
         StructField("start", LongType()),
         StructField("size", LongType()),
         StructField("checksum", LongType()),
     ]
 )
-_BESIDE = "freshet"  # the folder of ours in a checkpoint
-_SMALL = 64 << 10  # bytes of blocks that may stand in a shard's entries, all together
-_APPEND = 32 << 20  # bytes handed to the state store at a time
+_FOLDER = "freshet"  # our folder in a checkpoint
+_SMALL = 64 << 10  # total bytes of blocks in the entries of a shard
+_APPEND = 32 << 20  # bytes passed to the state store at a time
 _NO_FILE = (None, None, None, None)
 
 Block = tuple[str, bytes]  # of which stream, and its rows
@@ -49,7 +49,7 @@ Merge = Callable[[Mapping[str, list[bytes]]], Iterable[Block]]
 
 @dataclass(frozen=True, slots=True)
 class ShardFolder:
-    """Where the files of one shard are: a folder in a checkpoint that is a folder to every worker."""
+    """The files of one shard: in a checkpoint folder that every worker can access."""
 
     checkpoint: str
     level: int
@@ -57,11 +57,11 @@ class ShardFolder:
 
     @property
     def folder(self) -> Path:
-        return Path(self.checkpoint) / _BESIDE / "log" / f"{self.level}.{self.shard}"
+        return Path(self.checkpoint) / _FOLDER / "log" / f"{self.level}.{self.shard}"
 
 
 class Entries:
-    """Entries in memory, with what a variable of the state store does with them."""
+    """Entries in memory, with the interface of a state store variable."""
 
     def __init__(self, held: Iterable[tuple[Any, ...]] = ()) -> None:
         self.held = list(held)
@@ -77,8 +77,8 @@ class Entries:
 
 
 class ShardLog:
-    """`bases`: the versions at which it was rewritten, oldest first, as far back as matters. `small`: bytes of the
-    blocks in its entries, where there is a place for files."""
+    """`bases`: the versions at which it was rewritten, oldest first, as far back as needed. `small`: bytes of the
+    blocks in its entries, if files are possible."""
 
     def __init__(self, entries: Any, place: ShardFolder | None, bases: Sequence[int] = (0,), small: int = 0) -> None:
         self.entries, self.place, self.bases, self.small = entries, place, list(bases), small
@@ -91,7 +91,7 @@ class ShardLog:
         return found
 
     def append(self, version: int, blocks: list[Block], merge: Merge) -> None:
-        """Adds what a version brings. `merge` makes one block of many of the same stream."""
+        """Adds the blocks of a version. `merge` combines blocks of the same stream into one."""
         size = sum(len(payload) for _, payload in blocks)
         if self.place is None:
             self._enter(blocks)
@@ -104,7 +104,7 @@ class ShardLog:
             self._gather(version, blocks, merge)
 
     def _gather(self, version: int, blocks: list[Block], merge: Merge) -> None:
-        """Blocks of a few rows are mostly their own headers: together they are few and small, or worth a file."""
+        """Combines blocks of few rows, which are mostly headers: the result is small, or large enough for a file."""
         small: dict[str, list[bytes]] = {}
         filed = []
         for entry in self.entries.get():
@@ -125,7 +125,7 @@ class ShardLog:
             self._enter(merged)
 
     def rewrite(self, version: int, blocks: Iterable[Block]) -> None:
-        """The log from here on is these blocks."""
+        """Replaces the log by these blocks."""
         self.entries.clear()
         if self.place is None:
             self._enter(blocks)
@@ -147,7 +147,7 @@ class ShardLog:
                     file.unlink(missing_ok=True)
 
     def _filed(self, version: int, blocks: Iterable[Block]) -> Iterator[tuple[Any, ...]]:
-        """Writes blocks into a file; their entries, once it is on disk."""
+        """Writes blocks to a file and returns their entries once it is on disk."""
         assert self.place is not None
         folder = self.place.folder
         _make(folder, Path(self.place.checkpoint))
@@ -167,7 +167,7 @@ class ShardLog:
         self._hand((stream, payload, *_NO_FILE) for stream, payload in blocks)
 
     def _hand(self, entries: Iterable[tuple[Any, ...]]) -> None:
-        """Gives entries to the state store, not too many bytes at a time."""
+        """Passes entries to the state store, a limited number of bytes at a time."""
         some: list[tuple[Any, ...]] = []
         size = 0
         for entry in entries:
@@ -184,7 +184,7 @@ def read_entry(
     place: ShardFolder | None, payload: bytes | None, file: str | None, start: int | None, size: int | None,
     checksum: int | None,
 ) -> bytes:  # fmt: skip
-    """The block an entry stands for."""
+    """The block of an entry."""
     if payload is not None:
         return bytes(payload)
     assert file is not None and start is not None and size is not None
@@ -216,7 +216,7 @@ def _make(folder: Path, above: Path) -> None:
 
 
 def _sync(folder: Path) -> None:
-    """The folder's names too are on disk."""
+    """Syncs the names in the folder to disk."""
     opened = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(opened)

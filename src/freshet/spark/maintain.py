@@ -15,18 +15,22 @@ from freshet.plans import Plan
 from freshet.plans import plan as make_plan
 from freshet.plans.unsorted import as_bag
 from freshet.spark.arenas import check_arenas
+from freshet.spark.cuts import Layout
 from freshet.spark.decode import VIEW, Decoder, decoded, result_ddl
 from freshet.spark.encode import BLOCKS
 from freshet.spark.explain import dataflow, explain_job
-from freshet.spark.failure import say_reason_first
+from freshet.spark.failure import show_reason_first
+from freshet.spark.heavy import Heavy, joined_columns
 from freshet.spark.job import Job
 from freshet.spark.level import Level
 from freshet.spark.observed import observing
 from freshet.spark.profile import note
 from freshet.spark.quarantine import QUARANTINE
-from freshet.spark.record import Requested, claimed, kept_shards, remembers
+from freshet.spark.rebuild import complete
+from freshet.spark.rebuild import rebuild as rebuild_state
+from freshet.spark.record import Requested, claimed, has_started, kept_shards, must_rebuild, remembers
 from freshet.spark.sink.folder import LocalFolder, open_folder
-from freshet.spark.sizes import chosen_sizes, shards_for
+from freshet.spark.sizes import chosen_sizes, measured_heavy, shards_for
 from freshet.spark.sources import encoded, sequences
 from freshet.spark.stages import make_job
 from freshet.sql.catalog import Catalog
@@ -42,7 +46,7 @@ def maintain(
     spark: SparkSession, views: Views, tables: Mapping[str, DataFrame], *, schema: str | Catalog | None = None,
     shards: int | None = None, sizes: Mapping[str, float] | None = None, arena: str | None = "",
     sequence: str | Mapping[str, str] | None = None, on_error: str = "stop", check_keys: bool = False,
-    checkpoint: str | None = None, profile: str | None = None,
+    checkpoint: str | None = None, rebuild: bool = False, profile: str | None = None, heavy: Heavy | None = None,
 ) -> DataFrame:  # fmt: skip
     """Keep one view, or several, fresh over streams of changes.
 
@@ -82,8 +86,18 @@ def maintain(
         state store keeps versions of their names; without it, or where the workers do not have it as a folder (it is
         on an object store), every version Spark keeps has the rows. Another query than the one the folder belongs to
         (views, tables, sources, shards) is refused, with what differs.
+    rebuild
+        Whether the state in `checkpoint` is rebuilt if it belongs to another query: other views or shards, tables that
+        are new, or have new columns; see Notes.
     profile
         A folder for notes on where time goes.
+    heavy
+        Values of join keys that many rows have, by table and column, each with the part of the table's rows that has
+        it: ``{"payments": {"account": {17: 0.3}}}``. The rows of a value that is more than an even share of a shard are
+        spread over all shards, and what they join is copied. Where neither they nor `sizes` are given and `checkpoint`
+        is, they are looked for among up to 100,000 rows of each table in the first micro-batch, in columns of integers
+        and text: the values of more than twice an even share. A restart finds the same with `checkpoint`; without, it
+        has to give the same.
 
     Returns
     -------
@@ -123,6 +137,12 @@ def maintain(
     row with a key, first stops it once more, noted in the checkpoint, and is set aside when it is started again
     (`freshet run` does that by itself).
 
+    A checkpoint that is rebuilt goes on from the same place in its sources. Its tables' rows are taken from the old
+    state, so a view may read what some view has read before, and of a new column NULL; a table that no view has read is
+    read from the beginning of its source. Anything else is refused, and nothing changes then. What the rebuilding
+    changes in the answers, of views that are new or have another query, is emitted with the next micro-batch. The old
+    checkpoint is kept, with `.before-rebuild` after its name. No query may run over the checkpoint meanwhile.
+
     Examples
     --------
     >>> ddl = "CREATE TABLE orders (id BIGINT PRIMARY KEY, customer STRING, total BIGINT)"
@@ -142,12 +162,16 @@ def maintain(
     if shards is not None and shards < 1:
         raise PlanError(f"{shards} shards; give 1 or more")
     partitions = int(str(spark.conf.get("spark.sql.shuffle.partitions")))
+    if checkpoint is not None:
+        complete(spark, checkpoint)
     log_folder = None if checkpoint is None else _folder(spark, checkpoint)
     retained = int(str(spark.conf.get("spark.sql.streaming.minBatchesToRetain")))
     _advise(retained, log_folder is not None)
     _look_at(tables)
     ordered = sequences(tables, sequence)
-    if checkpoint is not None and (shards or partitions) > 1:
+    measured = sizes is None and heavy is None
+    given_again = rebuild and sizes is not None
+    if checkpoint is not None and (shards or partitions) > 1 and not given_again:
         sizes = chosen_sizes(spark, checkpoint, sizes, tables)
     count = shards or _count(spark, checkpoint, sizes, partitions)
     if count != partitions:
@@ -158,12 +182,17 @@ def maintain(
     plans = _planned(views, schema)
     roots = {name: plan.root for name, plan in plans.items()}
     folded, together = remembers(spark, checkpoint), False
-    job = make_job(roots, count, sizes, list(ordered), on_error == "quarantine", check_keys, folded)
+    layout = Layout.CHEAPEST if folded else Layout.HYPERCUBE
+    if measured and checkpoint is not None and sizes and count > 1 and not has_started(spark, checkpoint):
+        heavy = measured_heavy(tables, sizes, joined_columns(roots.values()), count)
+    job = make_job(roots, count, sizes, list(ordered), on_error == "quarantine", check_keys, folded, layout, heavy)
     if checkpoint is not None:
         given = [name for name, view in _named(views).items() if isinstance(view, Plan)]
         asked = Requested(plans, given, _catalog(schema), tables, ordered, check_keys)
+        if rebuild and must_rebuild(spark, checkpoint, job, asked):
+            rebuild_state(spark, checkpoint, job, asked, sizes or {}, retained)
         job, together = claimed(spark, checkpoint, job, asked)
-    say_reason_first()
+    show_reason_first()
     logger.info("freshet: %s", explain_job(job, sizes))
     compile_kernels()  # workers on this machine then find them in the cache, instead of all compiling at once
     check_arenas(arena)
@@ -178,13 +207,14 @@ def maintain(
 
 
 def explain(
-    views: Views, schema: str | Catalog | None = None, shards: int = 1, sizes: Mapping[str, float] | None = None
-) -> str:
+    views: Views, schema: str | Catalog | None = None, shards: int = 1, sizes: Mapping[str, float] | None = None,
+    heavy: Heavy | None = None,
+) -> str:  # fmt: skip
     """Describe how views would run: levels, grids and what each table sends.
 
     Parameters
     ----------
-    views, schema, shards, sizes
+    views, schema, shards, sizes, heavy
         As `maintain` takes them. `sizes(spark, checkpoint)` gives those that a running query was laid out by.
 
     Returns
@@ -202,7 +232,7 @@ def explain(
     >>> "orders" in explain("SELECT id FROM orders", "CREATE TABLE orders (id BIGINT PRIMARY KEY)", shards=4)
     True
     """
-    return explain_job(compile_job(views, schema, shards, sizes), sizes)
+    return explain_job(compile_job(views, schema, shards, sizes, heavy=heavy), sizes)
 
 
 def split(changes: DataFrame, view: str) -> DataFrame:
@@ -256,10 +286,11 @@ def quarantined(changes: DataFrame) -> DataFrame:
 
 def compile_job(
     views: Views, schema: str | Catalog | None, shards: int, sizes: Mapping[str, float] | None,
-    normalized: Sequence[str] = (), quarantine: bool = False, checked: bool = False,
+    normalized: Sequence[str] = (), quarantine: bool = False, checked: bool = False, layout: Layout = Layout.CHEAPEST,
+    heavy: Heavy | None = None,
 ) -> Job:  # fmt: skip
     plans = {name: plan.root for name, plan in _planned(views, schema).items()}
-    return make_job(plans, shards, sizes, normalized, quarantine, checked)
+    return make_job(plans, shards, sizes, normalized, quarantine, checked, layout=layout, heavy=heavy)
 
 
 def _named(views: Views) -> Mapping[str, str | Plan]:

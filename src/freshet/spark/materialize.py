@@ -1,4 +1,4 @@
-"""materialize: a stream of a view's changes in, a queryable copy of its answer kept somewhere.
+"""materialize: maintains a queryable copy of a view's answer from the stream of its changes.
 
 Law: after micro-batch n the copy is the sum of the changes of batches 0 to n, and each step from one to the next is
 atomic. A batch that Spark runs again after a failure changes nothing.
@@ -16,7 +16,7 @@ from pyspark.sql.types import LongType, StructType
 from freshet.database.change_type import WEIGHT
 from freshet.errors import PlanError
 from freshet.spark.decode import VIEW
-from freshet.spark.failure import say_reason_first
+from freshet.spark.failure import show_reason_first
 from freshet.spark.maintain import split
 from freshet.spark.sink.batch import Copy, check_columns, with_batch
 from freshet.spark.sink.jdbc import JdbcCopy
@@ -78,7 +78,7 @@ def materialize(
     >>> read_materialized(spark, f"{folder}/copy").count()
     2
     """
-    say_reason_first()
+    show_reason_first()
     if not changes.isStreaming:
         raise PlanError(
             "the changes are not a stream; give what maintain() returns, or a DataFrame of spark.readStream"
@@ -101,7 +101,7 @@ def materialize(
 
 
 class Materializer:
-    """The function of foreachBatch: hands each view's part of the batch to its copy."""
+    """The function of foreachBatch: passes each view's part of the batch to its copy."""
 
     def __init__(self, copies: Mapping[str | None, Copy]) -> None:
         self.copies = copies

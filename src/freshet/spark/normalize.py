@@ -1,13 +1,13 @@
-"""Changes by key and in sequence, turned into whole-row changes on the one shard that keeps the key.
+"""Converts changes by key with a sequence to whole-row changes, on the one shard that stores the key.
 
-Law: of all changes of a key the greatest counts: by sequence; at the same sequence a row over a removal; of two rows
-the greater one, column by column in the order of the table, NULL least. The greatest of a set depends neither on the
-order in which its members come nor on how often each does. So the shard keeps, of every key it has ever heard of, the
-greatest change so far: the row with its sequence, or, where it is a removal, the key with its sequence (`gone`). It
-forgets neither, and a change that is not greater than what it keeps is a no-op.
+Law: the greatest of all changes of a key determines its row: by sequence; at the same sequence a row over a removal; of
+two rows the greater one, column by column in the order of the table, NULL least. The greatest of a set depends neither
+on the order in which its members arrive nor on how often each arrives. So the shard stores, for every key it has ever
+received, the greatest change so far: the row with its sequence, or, where it is a removal, the key with its sequence
+(`gone`). It never forgets either, and a change that is not greater than the stored one is a no-op.
 
-Whether a key was there before a change is not asked: what should have come first may still be on its way. An insert
-is an upsert here, and a removal may precede what it removes.
+It does not check whether a key existed before a change, because earlier changes may still arrive. An insert is an
+upsert here, and a removal may precede what it removes.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ logger = logging.getLogger("freshet.spark")
 
 @dataclass(slots=True)
 class Keyed:
-    """A table kept by key: its rows and the keys that are gone, each with the sequence as last column."""
+    """A table stored by key: its rows and the deleted keys, each with the sequence as last column."""
 
     known: Normalized
     table: Table
@@ -47,16 +47,16 @@ class Keyed:
 
 
 @dataclass(slots=True)
-class Whole:
-    """What keyed changes do: to the stored rows, to the keys that are gone, and, without sequence, to the table."""
+class NormalizedChanges:
+    """The effect of keyed changes: on the stored rows, on the deleted keys, and, without sequence, on the table."""
 
     stored: Signed
     gone: Signed
     passed: Signed
 
 
-def normalize(keyed: Keyed, rows: Signed) -> Whole:
-    """The last two columns of the rows say what each does (the code of its `ChangeType`) and when."""
+def normalize(keyed: Keyed, rows: Signed) -> NormalizedChanges:
+    """The last two columns of the rows are the code of their `ChangeType` and their sequence."""
     table, gone = keyed.table, keyed.gone
     adds, moments = ChangeTypes(rows.columns[-2].data).signs > 0, rows.columns[-1].data
     columns = [*rows.columns[:-2], rows.columns[-1]]
@@ -67,12 +67,12 @@ def normalize(keyed: Keyed, rows: Signed) -> Whole:
     known = np.maximum(_moments(table, slots), _moments(gone, missed))
     if (late := int((moments < known).sum())) > 0:
         logger.info("freshet: %s late changes of %s are ignored", late, keyed.known.table)
-    rival = (moments == known) & adds & (slots >= 0)
-    rival[rival] = (lanes[rival] != table.tuples.lanes.data[slots[rival]]).any(axis=1)
+    conflicting = (moments == known) & adds & (slots >= 0)
+    conflicting[conflicting] = (lanes[conflicting] != table.tuples.lanes.data[slots[conflicting]]).any(axis=1)
     newer = (moments > known) | ((moments == known) & adds & (slots < 0))
 
-    # What is left competes, and with it the stored rows that are neither older nor newer.
-    chosen, held = np.flatnonzero(newer | rival), np.unique(slots[rival])
+    # The remaining changes are compared with each other and with stored rows of the same sequence.
+    chosen, held = np.flatnonzero(newer | conflicting), np.unique(slots[conflicting])
     lanes = np.concatenate([lanes[chosen], table.tuples.lanes.data[held]])
     gone_lanes = gone_lanes[chosen]
     adds = np.concatenate([adds[chosen], np.ones(len(held), np.bool_)])
@@ -85,18 +85,18 @@ def normalize(keyed: Keyed, rows: Signed) -> Whole:
     stored = _change(table, table.tuples.lanes.data[slots[old]], lanes[new])
     back, left = best[missed[best] >= 0], best[~adds[best]]
     ended = _change(gone, gone.tuples.lanes.data[missed[back]], gone_lanes[left])
-    return Whole(stored, ended, _without_sequence(stored, table))
+    return NormalizedChanges(stored, ended, _without_sequence(stored, table))
 
 
 def _moments(table: Table, slots: Slots) -> Int64s:
-    """The sequence of each row's last change; before all others where there is no row."""
+    """The sequence of each row's last change; the least value if there is no row."""
     lane, _, _ = table.lane(len(table.fields) - 1)
     found: Int64s = np.where(slots >= 0, table.tuples.lanes.data[np.maximum(slots, 0), lane], _NEVER)
     return found
 
 
 def _greatest(table: Table, lanes: Int64s, moments: Int64s, adds: Bools) -> Int64s:
-    """Of each key the greatest change."""
+    """The greatest change of each key."""
     width = table.tuples.key_lanes
     keys = Tuples(Arena().scope("keys"), width).add(np.ascontiguousarray(lanes[:, :width]))
     order = np.lexsort((adds, moments, keys))
@@ -110,7 +110,7 @@ def _greatest(table: Table, lanes: Int64s, moments: Int64s, adds: Bools) -> Int6
 
 
 def _ranks(table: Table, lanes: Int64s) -> Int64s:
-    """Where each row stands among all, by its values in the order of the table's columns."""
+    """The rank of each row by its values, in the order of the table's columns."""
     found = unpack(lanes, table.types, table.pool)
     values = [_sortable(found[table.place[i]]) for i in range(len(table.fields))]
     columns = [part for v in values for part in (v.is_valid(), v)]  # NULL first
@@ -123,14 +123,14 @@ def _ranks(table: Table, lanes: Int64s) -> Int64s:
 
 
 def _sortable(column: Column) -> pa.Array:
-    """The values; of what is held as text, the text."""
+    """The values; texts for types that are stored as text."""
     if column.type.name == "STRING":
         column = Column(STRING, column.data, column.valid, None, column.pool)
     return to_arrow(column)
 
 
 def _change(table: Table, old: Int64s, new: Int64s) -> Signed:
-    """Rows that go and rows that come, as columns, what is equal in both left out."""
+    """Deleted and inserted rows as columns, without rows that are equal in both."""
     lanes, weights = np.concatenate([old, new]), np.repeat(np.array([-1, 1]), [len(old), len(new)])
     chosen = np.empty(len(weights), np.int64)
     chosen = chosen[: consolidate(lanes, weights, chosen)]
@@ -139,7 +139,7 @@ def _change(table: Table, old: Int64s, new: Int64s) -> Signed:
 
 
 def _without_sequence(rows: Signed, table: Table) -> Signed:
-    """The change of the table itself: a row that only got another sequence did not change."""
+    """The change of the table itself: a row with only a new sequence has not changed."""
     columns, weights = rows.columns[:-1], rows.weights.copy()
     chosen = np.empty(len(rows), np.int64)
     chosen = chosen[: consolidate(pack(columns, table.pool, len(rows)), weights, chosen)]

@@ -1,7 +1,7 @@
-"""What each shard did in a micro-batch, in the progress of the query.
+"""Metrics of each shard for a micro-batch, in the progress of the query.
 
-A shard says it in a row of its own among its blocks. Behind the last level these rows are collected as observed
-metrics, which Spark puts into the query's progress, and go no further.
+A shard emits them as a separate row among its blocks. After the last level these rows are collected as observed
+metrics, which Spark adds to the progress of the query, and removed.
 """
 
 from __future__ import annotations
@@ -55,11 +55,13 @@ class Observed:
 
 
 def observing(blocks: DataFrame) -> DataFrame:
-    """The blocks without the rows of metrics, which go to the query's progress. The name is of this stream alone: a
-    query may have several."""
-    told = functions.col("stream") == OBSERVED
-    said = functions.when(told, functions.from_json(functions.col("payload").cast("string"), _FIELDS))
-    return blocks.observe(_PREFIX + uuid.uuid4().hex[:8], functions.collect_list(said).alias("shards")).where(~told)
+    """The blocks without the rows of metrics, which are added to the progress of the query. The name is unique, because
+    a query may have several such streams."""
+    is_metric = functions.col("stream") == OBSERVED
+    content = functions.when(is_metric, functions.from_json(functions.col("payload").cast("string"), _FIELDS))
+    return blocks.observe(_PREFIX + uuid.uuid4().hex[:8], functions.collect_list(content).alias("shards")).where(
+        ~is_metric
+    )
 
 
 def metrics(progress: Any) -> list[dict[str, Any]]:
@@ -89,11 +91,11 @@ def metrics(progress: Any) -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = []
     for name in sorted(name for name in observed if name.startswith(_PREFIX)):
         # A sink may compute a micro-batch twice.
-        said = {(shard["level"], shard["shard"]): dict(shard) for shard in observed[name]["shards"]}
-        for shard in said.values():
-            level = [other["rows"] for other in said.values() if other["level"] == shard["level"]]
+        shards = {(shard["level"], shard["shard"]): dict(shard) for shard in observed[name]["shards"]}
+        for shard in shards.values():
+            level = [other["rows"] for other in shards.values() if other["level"] == shard["level"]]
             shard["skew"] = round(shard["rows"] * len(level) / sum(level), 3) if sum(level) else 1.0
-        found += (said[place] for place in sorted(said))
+        found += (shards[place] for place in sorted(shards))
     return found
 
 

@@ -1,10 +1,11 @@
-"""Groups that several shards speak of: what each shard says, and how it is put together.
+"""Groups that several shards contribute to: the partial results of shards, and how they are merged.
 
-A shard keeps its own groups and says how their rows change: COUNT as a count, SUM as a sum in the widest type, MIN and
-MAX as they are, AVG as a sum and a count. The merge adds counts and sums and takes the least of the least. A partial
-average (s, n) becomes one row of value s and n - 1 rows of value 0, so that the merge averages rows like any other.
+A shard maintains its own groups and emits the changes of their rows: COUNT as a count, SUM as a sum in the widest type,
+MIN and MAX unchanged, AVG as a sum and a count. The merge adds counts and sums and takes the minimum of minima. A
+partial average (s, n) becomes one row of value s and n - 1 rows of value 0, so that the merge averages rows like any
+other.
 
-Sums of doubles, lists and DISTINCT aggregates have no partial that is exact: there shards send keys and arguments.
+Sums of doubles, lists and DISTINCT aggregates have no partial that is exact: for these shards send keys and arguments.
 """
 
 from __future__ import annotations
@@ -24,8 +25,8 @@ _PASSED_ON = Guarantee("single relation", 0, "O(1)", "O(1)")
 @dataclass(slots=True)
 class ShardSplit:
     shard: QueryPlan
-    merge: QueryPlan  # over one relation: what the shards say
-    keys: tuple[Expression, ...]  # what it is dispatched by
+    merge: QueryPlan  # over one relation: the partial results of shards
+    keys: tuple[Expression, ...]  # the columns it is dispatched by
     averages: tuple[tuple[int, int], ...]
 
 
@@ -38,7 +39,7 @@ def split_grouping(plan: QueryPlan) -> ShardSplit:
 
 
 def split_distinct(plan: QueryPlan) -> ShardSplit:
-    """Each shard's distinct rows, made distinct once more."""
+    """DISTINCT over the distinct rows of all shards."""
     merge = over_rows("rows", plan.fields, None, True)
     return ShardSplit(plan, merge, merge.outputs, ())
 
@@ -47,7 +48,7 @@ def over_rows(
     name: str, fields: tuple[Field, ...], grouping: Grouping | None, distinct: bool,
     outputs: tuple[Expression, ...] | None = None, shown: tuple[Field, ...] | None = None,
 ) -> QueryPlan:  # fmt: skip
-    """A plan that reads one relation, the rows another operator sends."""
+    """A plan that reads a single relation: the rows sent by another operator."""
     refs: tuple[Expression, ...] = tuple(ColumnRef(f.type, 0, i, f.name, f.nullable) for i, f in enumerate(fields))
     return QueryPlan(
         (RelationPlan(name, TableSchema(name, fields), fields),),
@@ -63,7 +64,7 @@ def over_rows(
 
 
 class _ShardParts:
-    """What each shard says of a group, and where the merge reads it."""
+    """The partial results of a group, and their columns in the merge."""
 
     def __init__(self, first: int) -> None:
         self._first = first

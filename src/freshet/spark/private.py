@@ -1,7 +1,7 @@
-"""Folders and files of one user on a machine that others share.
+"""Private folders and files of one user on a shared machine.
 
-Law: what is written below a private folder is read and changed by its user alone. The folder is the user's own, a
-folder and not a link to one, and closed to others; files in it are opened without following links.
+Law: only the user can read and change what is below a private folder. The folder belongs to the user, is not a link,
+and is closed to others; files in it are opened without following links.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ _REMEDY = "remove it, or give maintain() another folder as arena="
 
 
 def default_arenas() -> Path:
-    """Where arenas are on this machine if nobody says: a folder of this user in the temporary one."""
+    """The default folder of arenas on this machine: a folder of this user in the temporary folder."""
     return Path(tempfile.gettempdir()) / f"freshet-{os.getuid()}"
 
 
 def private_folder(path: Path) -> None:
-    """Makes the folder, or sees that it is private. StateError if it is another user's or no folder of its own."""
+    """Creates the folder, or checks that it is private. StateError if it belongs to another user or is not a folder."""
     path.parent.mkdir(parents=True, exist_ok=True)
     try:
         os.mkdir(path, 0o700)

@@ -1,4 +1,4 @@
-"""Where the time of a batch goes, as lines of JSON in a folder: one file a process, no two of which share one."""
+"""Timings of a batch, as lines of JSON in a folder, with a separate file for each process."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 
 
 def note(folder: str | None, step: str, **measured: Any) -> None:
-    """Writes down what a step measured; does nothing without a folder."""
+    """Writes the measurements of a step; does nothing without a folder."""
     if folder is None:
         return
     Path(folder).mkdir(parents=True, exist_ok=True)
@@ -19,6 +19,6 @@ def note(folder: str | None, step: str, **measured: Any) -> None:
 
 
 def notes(folder: str) -> list[dict[str, Any]]:
-    """Everything noted so far, in order of time."""
+    """All notes so far, in order of time."""
     found = [json.loads(line) for path in Path(folder).glob("*.jsonl") for line in path.read_text().splitlines()]
     return sorted(found, key=lambda n: float(n["at"]))

@@ -1,10 +1,10 @@
-"""Changes that cannot be applied, set aside with the reason, so that the rest of their transaction goes on.
+"""Sets aside changes that cannot be applied, with the reason, so that the rest of their transaction is applied.
 
-A change is judged in exactly one place: its values where it is encoded, and whether it fits the rows of its table on
-the one shard of the first level that its key (its whole row, in a table without one) is hashed to. Nothing above the
-first level sees a bad change. Changes of different keys are independent, so the bad ones are found by halving.
+A change is judged in exactly one place: its values where it is encoded, and its consistency with the rows of its table
+on the one shard of the first level to which its key (its whole row, in a table without a key) is hashed. Bad changes
+never reach higher levels. Changes of different keys are independent, so the bad ones are found by bisection.
 
-What is set aside comes out of the same stream as the answers, so Spark's checkpoint covers both alike.
+The changes set aside are part of the same stream as the answers, so Spark's checkpoint covers both.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def to_json(row: dict[str, Any]) -> str:
 
 
 def _written(value: Any) -> str:
-    """What JSON has no form of; bytes in base 64, as Spark writes them."""
+    """Values that JSON cannot represent; bytes in base 64, as Spark writes them."""
     return base64.b64encode(value).decode() if isinstance(value, bytes) else str(value)
 
 
@@ -52,7 +52,7 @@ def refused_rows(payload: bytes) -> list[pa.Array]:
 
 
 def find_bad(table: Table, schema: TableSchema, lanes: Int64s, weights: Int64s) -> dict[int, str]:
-    """The signed rows that the table must refuse, and why; it takes all the others together."""
+    """The signed rows that the table must refuse, with the reasons; it accepts all others together."""
     bad: dict[int, str] = {}
     width = table.tuples.key_lanes
     keys = np.zeros(len(lanes), np.int32)
@@ -71,7 +71,7 @@ def find_bad(table: Table, schema: TableSchema, lanes: Int64s, weights: Int64s) 
                 middle = int(starts[len(starts) // 2])
                 waiting += [rows[:middle], rows[middle:]]
                 continue
-            # Equal rows were added up; of those the one that pulls hardest the wrong way is to blame, at last the last.
+            # Equal rows were added up; the one with the largest wrong weight is refused, the last of several.
             sign = 1 if isinstance(e, RepeatedKeyError) else -1
             pull = np.where((own == own[e.row]).all(axis=1), weights[rows] * sign, 0)
             worst = len(pull) - 1 - int(np.argmax(pull[::-1]))

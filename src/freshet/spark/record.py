@@ -63,6 +63,52 @@ def claimed(spark: SparkSession, checkpoint: str, job: Job, asked: Requested) ->
     return replace(going_on, quarantine=job.quarantine), json.loads(kept)["format"] == TOGETHER
 
 
+def must_rebuild(spark: SparkSession, checkpoint: str, job: Job, asked: Requested) -> bool:
+    """Whether the checkpoint was made by a query that differs from this one. StateError if it differs in what cannot be
+    rebuilt: where rows come from, or what they are."""
+    folder = open_folder(spark, checkpoint)
+    if "offsets" not in folder.names():
+        return False
+    try:
+        kept = json.loads(folder.read(RECORD))
+    except FileNotFoundError:
+        raise StateError(f"{checkpoint} has no {RECORD} to tell what it holds; use another checkpoint folder") from None
+    now = json.loads(_record(spark, job, asked, JOB_RECORD not in folder.names(), kept["format"]))
+    refused = []
+    for name in kept["tables"].keys() & now["tables"].keys():
+        refused += [f"table {name}: {what}" for what in _not_rebuilt(kept["tables"][name], now["tables"][name])]
+    if refused:
+        listed = "\n  ".join(refused)
+        raise StateError(
+            f"the checkpoint {checkpoint} cannot be rebuilt for this query:\n  {listed}\n"
+            "put the tables back as they were, or start with another checkpoint folder"
+        )
+    missing = [t.name for t in job.tables if t.primary_key and t.name.lower() not in Job.from_text(kept["job"]).passing]
+    return any(_differing(kept, now, asked)) or (asked.checked and bool(missing))
+
+
+def _not_rebuilt(kept: Mapping[str, Any], now: Mapping[str, Any]) -> Iterator[str]:
+    """What differs between two descriptions of a table that stored rows cannot follow."""
+    yield from table_differs({**kept, "columns": {}}, {**now, "columns": {}})
+    for name, type_ in now["columns"].items():
+        then = kept["columns"].get(name)
+        if then is None and type_.endswith(" NOT NULL"):
+            yield f"column {name} is new and NOT NULL, and the rows there are have no value for it"
+        elif then not in (None, type_):
+            yield f"column {name} was {then}, is {type_}"
+
+
+def views_changed(text: str, asked: Requested) -> list[str]:
+    """The views whose query differs from that in a record, new ones included."""
+    kept = json.loads(text)["views"]
+    found = []
+    for name, plan in asked.plans.items():
+        now = describe_view(plan, asked.catalog)
+        if name not in kept or any(view_differs(kept[name], now)):
+            found.append(name)
+    return found
+
+
 def recorded_job(folder: Folder) -> str | None:
     """The job of a checkpoint whose shards keep one value each."""
     try:
@@ -85,8 +131,12 @@ def remembers(spark: SparkSession, checkpoint: str | None) -> bool:
     versions chose as well: its shards know it by its fingerprint alone."""
     if checkpoint is None:
         return False
-    folder = open_folder(spark, checkpoint)
-    return "offsets" not in folder.names() or kept_shards(spark, checkpoint) is not None
+    return not has_started(spark, checkpoint) or kept_shards(spark, checkpoint) is not None
+
+
+def has_started(spark: SparkSession, checkpoint: str) -> bool:
+    """Whether a query has run there."""
+    return "offsets" in open_folder(spark, checkpoint).names()
 
 
 def _record(spark: SparkSession, job: Job, asked: Requested, with_sources: bool, form: int) -> str:
@@ -129,7 +179,7 @@ def _continued(text: str, now: str, where: str, asked: Requested) -> Job:
         ) from None
     if differing:
         listed = "\n  ".join(differing)
-        remedy = "put the query back as it was, or start with another checkpoint folder"
+        remedy = "put the query back as it was, give rebuild=True, or start with another checkpoint folder"
         if all(": source was " in d for d in differing):
             remedy = (
                 f"read the same source, start with another checkpoint folder, or, if it only moved, remove {RECORD}"

@@ -1,9 +1,9 @@
-"""A Spark session that suits Freshet: what it cannot do without, what it is better with, what a small machine needs.
+"""A Spark session for Freshet: required settings, recommended settings, and settings for small machines.
 
-Laws. Settings that a user gives come before ours, but for those without which answers would be wrong. Flags of the Java
-process hold from its start, so they have an effect only if this process has started no Spark before. On small machines
-Java's optimizing compiler and its parallel collector compete with the stream for the few cores there are, so sessions
-there get the quick compiler and the serial collector.
+Laws. Settings of the user override ours, except for those without which answers would be wrong. Flags of the Java
+process are fixed at its start, so they have an effect only if this process has not started Spark before. On small
+machines Java's optimizing compiler and its parallel collector compete with the stream for the few cores there are, so
+sessions there get the quick compiler and the serial collector.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from pyspark.sql import SparkSession
 logger = logging.getLogger("freshet")
 
 ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
-#: Without these answers would be others, or none.
+#: Without these settings answers would be wrong or missing.
 NEEDED = {
     "spark.sql.ansi.enabled": "true",
     "spark.sql.session.timeZone": "UTC",
@@ -49,9 +49,9 @@ _REASONS = {
     "spark.ui.showConsoleProgress": "bars of progress stay off the terminal",
     "spark.python.daemon.module": "workers start with the engine inside",
 }
-_SPARKS_OWN = {"spark.sql.ansi.enabled": "true"}  # where a setting is not given
+_SPARK_DEFAULTS = {"spark.sql.ansi.enabled": "true"}  # defaults of Spark for settings that are not given
 _SMALL = 4  # cores
-_FRUGAL = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+_LIGHT_JVM = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 
 
 def session(
@@ -104,15 +104,15 @@ def session(
 
 
 def chosen_settings(master: str, shards: int, given: Mapping[str, str]) -> dict[str, str]:
-    """Ours and the given ones, by the law above."""
+    """Our settings and the given ones, combined by the law above."""
     local = re.fullmatch(r"local(\[.*\])?", master) is not None
-    frugal = {}
+    light = {}
     if local and (os.cpu_count() or 1) <= _SMALL:
         own = given.get("spark.driver.extraJavaOptions", "")
         if not re.search(r"-XX:(TieredStopAtLevel|\+Use\w+GC)", own):
-            frugal = {"spark.driver.extraJavaOptions": f"{_FRUGAL} {own}".strip()}
+            light = {"spark.driver.extraJavaOptions": f"{_LIGHT_JVM} {own}".strip()}
     partitions = {"spark.sql.shuffle.partitions": str(shards)}
-    return {**_BETTER, **partitions, **(_LOCAL if local else {}), **given, **frugal, **NEEDED}
+    return {**_BETTER, **partitions, **(_LOCAL if local else {}), **given, **light, **NEEDED}
 
 
 def advice(spark: SparkSession) -> list[str]:
@@ -141,17 +141,17 @@ def advice(spark: SparkSession) -> list[str]:
 
 
 def unsuited(given: Mapping[str, str], master: str) -> Iterator[tuple[bool, str]]:
-    """What does not suit Freshet among settings, and whether it cannot do with it."""
+    """The settings that do not suit Freshet, and for each whether it is required."""
     local = re.fullmatch(r"local(\[.*\])?", master) is not None
     for needed, wanted in ((True, NEEDED), (False, {**_BETTER, **(_LOCAL_WORKERS if local else {})})):
         for name, best in wanted.items():
-            value = given.get(name) or _SPARKS_OWN.get(name, "")
+            value = given.get(name) or _SPARK_DEFAULTS.get(name, "")
             kept = name == _RETAINED and value.isdigit() and int(value) <= int(best)
             if value.lower() != best.lower() and not kept:
                 yield needed, f"{name} is {value or 'not set'}; set it to {best}, so that {_REASONS[name]}"
     flags = given.get("spark.driver.extraJavaOptions", "")
     if local and (os.cpu_count() or 1) <= _SMALL and not re.search(r"-XX:(TieredStopAtLevel|\+Use\w+GC)", flags):
-        yield False, f"spark.driver.extraJavaOptions has no {_FRUGAL}; add them, so that few cores are the stream's"
+        yield False, f"spark.driver.extraJavaOptions has no {_LIGHT_JVM}; add them, so that few cores are the stream's"
 
 
 def workers_find_freshet() -> None:

@@ -22,7 +22,7 @@ from freshet.plans.model import AnyPlan, QueryPlan, inputs, schemas
 from freshet.scalar.column import Column
 from freshet.scalar.lanes import pack, unpack
 from freshet.spark.block import Signed, joined
-from freshet.spark.dispatch import is_first_copy
+from freshet.spark.dispatch import first_copies
 from freshet.spark.job import Job, Operator, Stream
 from freshet.spark.normalize import Keyed
 from freshet.spark.quarantine import find_bad
@@ -62,7 +62,7 @@ class Shard:
         self.judged = {name: s.sources[0] for name, s in self.streams.items() if s.sources[0] in tables}
         self.disputed = {name for name in self.judged if not job.alone(self.streams[name])}
         self.judged |= {n.stream: n.table for n in self.normalized.values()}
-        self.reports = {name for name in self.judged if is_first_copy(self.streams[name].grid, number)}
+        self.number = number
         self.operators = [o for o in operators if not o.constant]
         for i, o in enumerate(self.operators):
             self.core.operators[o.name] = self.core.attach(f"view{i}", o.plan)
@@ -93,6 +93,12 @@ class Shard:
         table, stream = self.tables[name], self.streams[name]
         lanes = pack([rows.columns[i] for i in table.order], self.pool, len(rows))
         return find_bad(table, stream.schema, lanes, rows.weights)
+
+    def reports(self, name: str, rows: Signed) -> Bools:
+        """Which of these rows are refused here, where other shards have copies of them."""
+        stream = self.streams[name]
+        place = {c: i for i, c in enumerate(stream.columns)}
+        return first_copies(stream.grid, self.number, lambda c: rows.columns[place[c.column]], len(rows))
 
     def completed(self, name: str, rows: Signed, by_key: Bools) -> tuple[Signed, bool]:
         """Signed rows with those that say no more than their key made the rows that are there; whether there were such.
@@ -132,7 +138,7 @@ class Shard:
         if (signed < 0).any():
             raise ChangeError("the log removes a row it never added; the checkpoint is damaged: restore it", name)
         table.reserve(len(signed))
-        with self.core.unheard():
+        with self.core.without_deltas():
             for start in range(0, len(signed), CHUNK):
                 part = slice(start, start + CHUNK)
                 change = RowChange(np.empty(0, np.int32), np.ascontiguousarray(lanes[part]), signed[part])
@@ -141,7 +147,7 @@ class Shard:
 
     def loaded(self) -> None:
         """Ends a load: what changed was emitted long ago."""
-        with self.core.unheard():
+        with self.core.without_deltas():
             self.core.finish()
 
     def close(self) -> None:

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Iterator, Mapping, Sequence, Set
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from freshet.errors import PlanError
 from freshet.logical.kinds import JoinKind
@@ -25,15 +25,35 @@ from freshet.scalar.expression import ColumnRef, Expression, transform
 _STEP = 4.0  # how much larger than a table those that refer to its primary key are taken to be, where nobody says
 
 
+@dataclass(frozen=True, slots=True)
+class Split:
+    """Heavy values of a dimension, by their hashes: rows of `relation` with one of them are spread by `row`, those of
+    other relations copied (see `heavy`)."""
+
+    hashes: tuple[int, ...]
+    relation: int
+    row: tuple[Expression, ...]
+
+
 @dataclass(slots=True)
 class Grid:
     """`hashed[d][r]` is what relation r is hashed on in dimension d; relations not in it are copied. `core`: those of
-    which every result holds a tuple."""
+    which every result holds a tuple. `splits`: heavy values by dimension."""
 
     names: list[str]
     shares: list[int]
     hashed: list[dict[int, tuple[Expression, ...]]]
     core: frozenset[int] = frozenset()
+    splits: Mapping[int, Split] = field(default_factory=dict)
+
+    def load(self, sizes: Mapping[int, float]) -> float:
+        """The rows that a cell receives if values are spread evenly; sizes are by relation. There are no more values
+        that join than rows of the smallest relation hashed on them."""
+        dimensions = [
+            (min(share, max(1.0, *(sizes[r] for r in of))), of)
+            for share, of in zip(self.shares, self.hashed, strict=True)
+        ]
+        return sum(size / math.prod(share for share, of in dimensions if r in of) for r, size in sizes.items())
 
 
 def choose_grid(plan: QueryPlan, shards: int, sizes: Mapping[int, float], used: Mapping[int, Collection[int]]) -> Grid:
@@ -79,7 +99,7 @@ def covers(grid: Grid, expressions: Sequence[Expression]) -> bool:
     """Whether rows with equal values of the expressions always come from one cell. Where a relation has no tuple in a
     row, its columns are NULL, and say nothing of the cell."""
     given = {normal(e) for e in expressions}
-    return all(
+    return not grid.splits and all(
         any(all(normal(e) in given for e in of) for r, of in hashed.items() if of and r in grid.core)
         for hashed in grid.hashed
     )
@@ -132,17 +152,20 @@ def _dimensions(
     for i in sorted(core):
         node = plan.nodes[i]
         if not node.generalized:
-            source = plan.relations[node.relation].source
-            key = source.primary_key if isinstance(source, TableSchema) else ()
-            fields = plan.relations[node.relation].fields
-            columns = tuple(
-                ColumnRef(fields[c].type, node.relation, c, fields[c].name, fields[c].nullable)
-                for c in (key or sorted(used[node.relation]))
-            )
+            columns = identity(plan, node.relation, used[node.relation])
             if columns:
                 names.append(f"row of {plan.relations[node.relation].alias}")
                 hashed.append({node.relation: columns})
     return names, hashed
+
+
+def identity(plan: QueryPlan, relation: int, used: Collection[int]) -> tuple[Expression, ...]:
+    """What a relation's row is known by: its primary key, or all that is read of it."""
+    source, fields = plan.relations[relation].source, plan.relations[relation].fields
+    key = source.primary_key if isinstance(source, TableSchema) else ()
+    return tuple(
+        ColumnRef(fields[c].type, relation, c, fields[c].name, fields[c].nullable) for c in (key or sorted(used))
+    )
 
 
 def _core(plan: QueryPlan) -> set[int]:

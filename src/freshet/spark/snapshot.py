@@ -9,23 +9,23 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
-from pyspark.sql import DataFrame, SparkSession, functions
+from pyspark.sql import DataFrame, SparkSession
 
 from freshet.errors import StateError
 from freshet.plans.model import schemas
 from freshet.scalar.arrow import to_arrow
 from freshet.spark.decode import decoded, fields_ddl, out_array, out_type
 from freshet.spark.encode import read_job
-from freshet.spark.failure import plainly, say_reason_first
+from freshet.spark.failure import plainly, show_reason_first
 from freshet.spark.job import Job, Operator, ViewOutput
 from freshet.spark.log import ShardFolder, read_entry
 from freshet.spark.record import recorded_job
 from freshet.spark.shard import Shard
-from freshet.spark.sink.folder import Folder, LocalFolder, open_folder
+from freshet.spark.sink.folder import LocalFolder, open_folder
+from freshet.spark.stored import StoredState, last_batch
 from freshet.spark.transaction import read_block
 from freshet.state.arena import Arena
 
@@ -64,11 +64,11 @@ def snapshot(spark: SparkSession, checkpoint: str, view: str | None = None) -> D
     >>> sorted(tuple(row) for row in snapshot(spark, f"{folder}/state").collect())
     [('Ann', 30), ('Bob', 5)]
     """
-    say_reason_first()
+    show_reason_first()
     folder = open_folder(spark, checkpoint)
     log_folder = folder.path if isinstance(folder, LocalFolder) else None
-    batch = _last_batch(folder)
-    held = None if batch is None else _Held(spark, checkpoint, log_folder, batch, recorded_job(folder))
+    batch = last_batch(folder)
+    held = None if batch is None else StoredState(spark, checkpoint, log_folder, batch, recorded_job(folder))
     found = {} if held is None else held.levels()
     if held is None or not found:
         raise StateError(f"{checkpoint} holds no finished batch of a maintained view; wait for the first one")
@@ -106,63 +106,12 @@ def views(spark: SparkSession, checkpoint: str) -> list[str]:
     ['view']
     """
     folder = open_folder(spark, checkpoint)
-    batch = _last_batch(folder)
-    found = {} if batch is None else _Held(spark, checkpoint, None, batch, recorded_job(folder)).levels()
+    batch = last_batch(folder)
+    found = {} if batch is None else StoredState(spark, checkpoint, None, batch, recorded_job(folder)).levels()
     return [v.name for v in read_job(next(iter(found.values()))[1]).views] if found else []
 
 
-def _last_batch(folder: Folder) -> int | None:
-    return max((int(name) for name in folder.names("commits") if name.isdigit()), default=None)
-
-
-@dataclass(frozen=True, slots=True)
-class _Held:
-    """What a checkpoint holds as of one batch. `log_folder`: its folder, if it is one; `job`: where its shards keep one
-    value each, and not the job."""
-
-    spark: SparkSession
-    checkpoint: str
-    log_folder: str | None
-    batch: int
-    job: str | None
-
-    def levels(self) -> dict[int, tuple[int, str]]:
-        """Stateful operators of the checkpoint that are levels of a job: their level, and the job."""
-        operators = self.spark.read.format("state-metadata").load(self.checkpoint).select("operatorId").distinct()
-        found = {}
-        for (number,) in sorted(tuple(r) for r in operators.collect()):
-            level = self.standing(number).select("value.level").limit(1).collect()
-            job = self.job
-            if level and job is None:
-                job = str(self.read(number, "job").select("value.job").limit(1).collect()[0][0])
-            if level and job is not None:
-                found[int(number)] = (int(level[0][0]), job)
-        return found
-
-    def standing(self, operator: int) -> DataFrame:
-        return self.read(operator, "standing" if self.job is None else "shard")
-
-    def logs(self, operator: int, streams: list[str]) -> DataFrame:
-        """Of every shard its number and the entries of its log, NULL where it has none."""
-        number, wanted = functions.col("value.shard").alias("shard"), functions.col("stream").isin(streams)
-        if self.job is not None:
-            entries = functions.filter("value.entries", lambda e: e["stream"].isin(streams))
-            return self.standing(operator).select(number, functions.inline_outer(entries))
-        standing = self.standing(operator).select(functions.col("key.key").alias("key"), number)
-        log = self.read(operator, "log").select(functions.col("key.key").alias("key"), "list_element.*")
-        return standing.join(log.where(wanted), "key", "left").drop("key")
-
-    def read(self, operator: int, variable: str) -> DataFrame:
-        return (
-            self.spark.read.format("statestore")
-            .option("operatorId", str(operator))
-            .option("stateVarName", variable)
-            .option("batchId", str(self.batch))
-            .load(self.checkpoint)
-        )
-
-
-def _part(held: _Held, number: int, job: Job, view: ViewOutput, operator: Operator) -> DataFrame:
+def _part(held: StoredState, number: int, job: Job, view: ViewOutput, operator: Operator) -> DataFrame:
     """What one operator gives to a view."""
     parts = held.logs(number, [table.name for table in schemas(operator.plan)])
     answer = _Answer(job.to_text(), view.name, operator.name, held.log_folder)

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from freshet.errors import PlanError, UnsupportedError
-from freshet.logical.query import Field, TableSchema
+from freshet.logical.query import Field, RecursiveRows, TableSchema
 from freshet.plans import codec
 from freshet.plans.model import (
     AnyPlan,
@@ -23,6 +23,7 @@ from freshet.plans.model import (
     LookedUpPlan,
     Node,
     QueryPlan,
+    RecursivePlan,
     RelationPlan,
     SetPlan,
     TimedPlan,
@@ -34,10 +35,12 @@ from freshet.plans.model import (
 )
 from freshet.scalar.expression import ColumnRef, Expression, transform, walk
 from freshet.scalar.types import BIGINT
+from freshet.spark.cuts import Layout, choose_cuts, is_part, rows_of, trunk_name
 from freshet.spark.expressions import map_expressions, map_selects, used_columns, with_source
+from freshet.spark.heavy import Heavy, in_lower_case, split_heavy
 from freshet.spark.job import SEQUENCE, Dimension, Job, Normalized, Operator, Stream, ViewOutput
 from freshet.spark.partials import ShardSplit, over_rows, split_distinct, split_grouping
-from freshet.spark.shares import Grid, cheapest_shares, choose_grid, covers
+from freshet.spark.shares import Grid, Split, cheapest_shares, choose_grid, covers
 from freshet.state.ranked import ENDLESS
 
 
@@ -49,6 +52,8 @@ def make_job(
     quarantine: bool = False,
     checked: bool = False,
     folded: bool = True,
+    layout: Layout = Layout.CHEAPEST,
+    heavy: Heavy | None = None,
 ) -> Job:
     """The job that keeps all the views; `sizes` are rows by table, as far as known; `normalized` are tables whose
     changes come in an order that matters; `quarantine`: bad changes are set aside instead of refused; `checked`: those
@@ -57,7 +62,7 @@ def make_job(
     for plan in plans.values():
         _refuse(plan)
     known = {k.lower(): v for k, v in (sizes or {}).items()}
-    job = _Stages(shards, known, folded and shards == 1).job(plans)
+    job = _Stages(shards, known, folded and shards == 1, layout, heavy).job(plans)
     ordered = {n.lower() for n in normalized}
     wanted = [t for t in job.tables if quarantine or (checked and t.primary_key) or t.name.lower() in ordered]
     return replace(_normalized(job, wanted, ordered), quarantine=quarantine) if wanted else job
@@ -96,7 +101,7 @@ def read_of(streams: Sequence[Stream], table: str) -> set[int]:
     """Positions of the columns of a table that its streams, their filters and their grids read."""
     found: set[int] = set()
     for s in (s for s in streams if s.sources == (table,)):
-        read = [e for f in s.filters for e in f] + [e for d in s.grid for e in d.hashed]
+        read = [e for f in s.filters for e in f] + [e for d in s.grid for e in (*d.hashed, *d.row)]
         found |= {*s.columns, *(c.column for e in read for c in walk(e) if isinstance(c, ColumnRef))}
     return found
 
@@ -135,8 +140,9 @@ def _refuse(plan: AnyPlan) -> None:
 
 
 class _Stages:
-    def __init__(self, shards: int, sizes: dict[str, float], folded: bool) -> None:
-        self.shards, self.sizes, self.folded = shards, sizes, folded
+    def __init__(self, shards: int, sizes: dict[str, float], folded: bool, layout: Layout, heavy: Heavy | None) -> None:
+        self.shards, self.sizes, self.folded, self.layout, self.given_heavy = shards, sizes, folded, layout, heavy
+        self.heavy: Heavy = {}
         self.operators: list[Operator] = []
         self.uses: list[_Use] = []
         self.tables: dict[str, TableSchema] = {}
@@ -144,6 +150,7 @@ class _Stages:
 
     def job(self, plans: Mapping[str, AnyPlan]) -> Job:
         views = []
+        self.heavy = in_lower_case(self.given_heavy, [t for plan in plans.values() for t in schemas(plan)])
         for name, plan in plans.items():
             views.append(ViewOutput(name, self._names(self._add(plan)), plan.fields))
         if not self.tables:
@@ -166,8 +173,10 @@ class _Stages:
         if next(schemas(plan), None) is None:
             self.operators.append(Operator(f"#{len(self.operators)}", 0, plan, 1))
             return [len(self.operators) - 1]
-        if self.folded and _told_by_tables(plan):
+        if self.folded and _follows_from_tables(plan):
             return [self._whole(plan)]
+        if isinstance(plan, RecursivePlan):
+            return [self._recursive(plan)]
         if isinstance(plan, UnionAllPlan):
             return [o for each in plan.inputs for o in self._add(each)]
         if isinstance(plan, (SetPlan, LookedUpPlan)):
@@ -203,26 +212,47 @@ class _Stages:
             sides, [whole] * 2, lambda rows: SetPlan(plan.kind, every, rows[0], rows[1], plan.fields, plan.guarantee)
         )
 
+    def _recursive(self, plan: RecursivePlan) -> int:
+        """Rows of an iteration are wanted on any shard by those of the next: so one has all of them, and all that the
+        step reads. What is constant of the anchor is there from the first transaction on."""
+        begins = plan.anchor.inputs if isinstance(plan.anchor, UnionAllPlan) else (plan.anchor,)
+        if not all(_follows_from_tables(p) or not _reads(p) for p in begins) or not _follows_from_tables(plan.step):
+            what = f"WITH RECURSIVE {plan.name} that joins tables with constant rows, in a view on Spark,"
+            raise UnsupportedError(f"{what} is not supported; store those rows in a table")
+        return self._whole(plan)
+
     def _select(self, plan: QueryPlan) -> int:
+        expected: tuple[float, ...] = ()
+        if self.shards > 1 and not is_part(plan) and self._is_sized(plan):
+            chosen = choose_cuts(plan, self.layout, self._load)
+            if chosen.plan is not plan:
+                plan, expected = chosen.plan, (chosen.rows, chosen.uncut)
         inputs = {i: self._add(r.source) for i, r in enumerate(plan.relations) if not isinstance(r.source, TableSchema)}
         used = used_columns(plan)
-        sizes = {
-            i: self.sizes[r.source.name.lower()]
-            for i, r in enumerate(plan.relations)
-            if isinstance(r.source, TableSchema) and r.source.name.lower() in self.sizes
-        }
-        grid = choose_grid(plan, self.shards, sizes, used)
+        sizes = rows_of(plan, self.sizes)
+        grid = split_heavy(plan, choose_grid(plan, self.shards, sizes, used), self.heavy, sizes, used)
         split = self._split(plan, grid)
         if split is None:
-            number = self._operator(plan, inputs, grid, used)
+            number = joined = self._operator(plan, inputs, grid, used)
         else:
-            number = self._operator(split.shard, inputs, grid, used_columns(split.shard), split.averages)
-            number = self._merge(split, number)
+            joined = self._operator(split.shard, inputs, grid, used_columns(split.shard), split.averages)
+            number = self._merge(split, joined)
+        if expected or is_part(plan):
+            of = trunk_name(plan) if is_part(plan) else ""
+            self.operators[joined] = replace(self.operators[joined], trunk=of, expected=expected)
         if plan.distinct and plan.grouping is not None and self.shards > 1:
             made = self.operators[number].plan
             assert isinstance(made, QueryPlan)
             number = self._merge(split_distinct(made), number)
         return number
+
+    def _is_sized(self, plan: QueryPlan) -> bool:
+        """Whether the rows of all that it reads are known."""
+        return rows_of(plan, self.sizes).keys() >= {n.relation for n in plan.nodes if not n.generalized}
+
+    def _load(self, plan: QueryPlan) -> float:
+        sizes = rows_of(plan, self.sizes)
+        return choose_grid(plan, self.shards, sizes, used_columns(plan)).load(sizes)
 
     def _split(self, plan: QueryPlan, grid: Grid) -> ShardSplit | None:
         if not grid.shares:
@@ -258,8 +288,8 @@ class _Stages:
                 schema, sources = relation.source, (relation.source.name.lower(),)
                 self.tables.setdefault(sources[0], schema)
             dimensions = tuple(
-                Dimension(share, name, tuple(_as_source(e) for e in of.get(r, ())))
-                for name, share, of in zip(grid.names, grid.shares, grid.hashed, strict=True)
+                _dimension(name, share, of.get(r, ()), grid.splits.get(d), r)
+                for d, (name, share, of) in enumerate(zip(grid.names, grid.shares, grid.hashed, strict=True))
             )
             relations[r] = self._use(number, plan, node, sources, schema, level, dimensions, used[r])
         plan = replace(plan, relations=tuple(relations))
@@ -278,7 +308,7 @@ class _Stages:
         return replace(plan.relations[node.relation], source=replace(schema, name=leaf))
 
     def _whole(self, plan: AnyPlan) -> int:
-        """One operator for a plan and all that is nested in it, on one shard."""
+        """One operator for a plan and all that is nested in it, on the first shard."""
         number = len(self.operators)
 
         def select(each: QueryPlan) -> QueryPlan:
@@ -287,7 +317,7 @@ class _Stages:
             relations = list(each.relations)
             for node in (n for n in each.nodes if not n.generalized):
                 schema = each.relations[node.relation].source
-                if isinstance(schema, TableSchema):
+                if isinstance(schema, TableSchema) and not isinstance(schema, RecursiveRows):
                     name = schema.name.lower()
                     self.tables.setdefault(name, schema)
                     relations[node.relation] = self._use(
@@ -353,7 +383,9 @@ class _Stages:
     def _streams(self) -> tuple[Stream, ...]:
         shared: dict[tuple[object, ...], list[_Use]] = {}
         for use in self.uses:
-            where = tuple((d.share, tuple(map(_unnamed, d.hashed))) for d in use.grid)
+            where = tuple(
+                (d.share, tuple(map(_unnamed, d.hashed)), d.heavy, tuple(map(_unnamed, d.row))) for d in use.grid
+            )
             shared.setdefault((use.sources, use.level, where), []).append(use)
         streams = []
         for number, uses in enumerate(shared.values()):
@@ -383,10 +415,25 @@ class _Stages:
         self.operators[use.operator] = replace(operator, plan=plan)
 
 
-def _told_by_tables(plan: AnyPlan) -> bool:
+def _dimension(name: str, share: int, hashed: tuple[Expression, ...], split: Split | None, relation: int) -> Dimension:
+    """A dimension as one relation meets it."""
+    own = tuple(map(_as_source, hashed))
+    if split is None or not own:
+        return Dimension(share, name, own)
+    row = tuple(map(_as_source, split.row)) if relation == split.relation else ()
+    return Dimension(share, name, own, split.hashes, row)
+
+
+def _follows_from_tables(plan: AnyPlan) -> bool:
     """Whether changes of tables say all there is to it: no part of it is constant."""
-    below = [each for _, each in inputs(plan)]
-    return next(schemas(plan), None) is not None and all(map(_told_by_tables, below))
+    return _reads(plan) and all(_follows_from_tables(each) for _, each in inputs(plan))
+
+
+def _reads(plan: AnyPlan) -> bool:
+    """Whether it reads tables, or rows of the recursion that it is the step of."""
+    if isinstance(plan, QueryPlan) and any(isinstance(r.source, RecursiveRows) for r in plan.relations):
+        return True
+    return next(schemas(plan), None) is not None or any(_reads(each) for _, each in inputs(plan))
 
 
 def _reading(leaf: str, schema: TableSchema, columns: tuple[int, ...], filtered: bool, plan: QueryPlan) -> QueryPlan:

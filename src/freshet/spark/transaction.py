@@ -27,7 +27,7 @@ def read_block(shard: Shard, stream: str, payload: bytes) -> Signed:
 
 
 @dataclass(slots=True)
-class Taken:
+class Received:
     """The blocks of a transaction as whole-row changes by stream, which of them pass on as changes of a table, what of
     them belongs in the log, and what is set aside."""
 
@@ -46,22 +46,22 @@ class Taken:
         return sum(map(len, self.changes.values()))
 
 
-def take_in(shard: Shard, arrived: Mapping[str, Sequence[bytes]], quarantine: bool) -> Taken:
-    taken = Taken()
+def take_in(shard: Shard, arrived: Mapping[str, Sequence[bytes]], quarantine: bool) -> Received:
+    received = Received()
     for name, blocks in sorted(arrived.items()):
         if name == BEGIN:
             continue
         types = [f.type for f in shard.streams[name].schema.fields]
         known = shard.normalized.get(name)
         if known is None and not (quarantine and name in shard.judged):
-            taken.add(name, joined([from_block(b, types) for b in blocks], types), blocks)
+            received.add(name, joined([from_block(b, types) for b in blocks], types), blocks)
             continue
         if known is not None and known.ordered:
             types[-1:] = [TINYINT, BIGINT]
             whole = normalize(shard.keyed[name], joined([from_block(b, types) for b in blocks], types))
-            taken.add(name, whole.stored)
-            taken.add(known.gone, whole.gone)
-            taken.passed[name] = whole.passed
+            received.add(name, whole.stored)
+            received.add(known.gone, whole.gone)
+            received.passed[name] = whole.passed
             continue
         table = shard.judged[name]
         rows, completed = joined([from_block(b, types) for b in blocks], types), False
@@ -77,12 +77,12 @@ def take_in(shard: Shard, arrived: Mapping[str, Sequence[bytes]], quarantine: bo
             row = min(bad)
             raise ChangeError(f"{bad[row]} (the row is {_shown(shard, name, rows, row)})", table)
         good = rows.take(np.setdiff1d(np.arange(len(rows)), list(bad))) if bad else rows
-        taken.add(name, good, None if bad or completed else blocks)
+        received.add(name, good, None if bad or completed else blocks)
         if known is not None:
-            taken.passed[name] = good
-        if name in shard.reports:
-            taken.refused += [(table, _shown(shard, name, rows, row), bad[row]) for row in sorted(bad)]
-    return taken
+            received.passed[name] = good
+        own = shard.reports(name, rows) if bad else ()
+        received.refused += [(table, _shown(shard, name, rows, row), bad[row]) for row in sorted(bad) if own[row]]
+    return received
 
 
 def _shown(shard: Shard, name: str, rows: Signed, row: int) -> str:
@@ -94,17 +94,19 @@ def _shown(shard: Shard, name: str, rows: Signed, row: int) -> str:
     return to_json({**shown, WEIGHT: int(own.weights[0])})
 
 
-def emit(job: Job, shard: Shard, number: int, taken: Taken, deltas: Mapping[str, Rows], first: bool) -> list[Sent]:
+def emit(
+    job: Job, shard: Shard, number: int, received: Received, deltas: Mapping[str, Rows], first: bool
+) -> list[Sent]:
     """What was normalized, and the operators' deltas, on their way to the streams that read them and to the views; and
     what was set aside, on its way out."""
     keys = shard_keys(job.shards)
     emitted: list[Sent] = []
-    if taken.refused:
-        emitted.append((keys[number], job.levels, QUARANTINE, refused_block(taken.refused)))
+    if received.refused:
+        emitted.append((keys[number], job.levels, QUARANTINE, refused_block(received.refused)))
     for name, known in shard.normalized.items():
-        if name in taken.passed:
+        if name in received.passed:
             schema = next(t for t in job.tables if t.name.lower() == known.table)
-            whole = taken.passed[name]
+            whole = received.passed[name]
             by_place = dict(zip(shard.streams[name].columns, whole.columns, strict=True))
             try:
                 emitted += send_table(job, schema, by_place, whole.weights)

@@ -14,7 +14,7 @@ from sqlglot import exp
 
 from freshet.logical.extent import check_relations
 from freshet.logical.joined import Joined
-from freshet.logical.query import AnyQuery, Arm, Block, Relation
+from freshet.logical.query import AnyQuery, Arm, Block, RecursiveRows, Relation
 from freshet.scalar.expression import Expression
 from freshet.sql.definitions import Definitions
 from freshet.sql.projection import Output
@@ -41,11 +41,27 @@ class Draft:
         return Block(tuple(self.relations), tuple(self.predicates), tuple(self.arms))
 
 
+@dataclass(slots=True)
+class SelfReference:
+    """The name of a recursive query inside itself: the rows of the previous iteration. Without `rows` it must not be
+    read there, as `refusal` says. `read`: where it was read first."""
+
+    rows: RecursiveRows | None
+    refusal: str
+    read: exp.Expr | None = None
+
+    def source(self, statement: Statement, node: exp.Expr) -> RecursiveRows:
+        if self.rows is None:
+            statement.fail(self.refusal, node)
+        self.read = self.read or node
+        return self.rows
+
+
 @dataclass(frozen=True, slots=True)
 class CommonTable:
     """A query named by WITH. `around`: what its OuterRefs refer to."""
 
-    query: AnyQuery
+    query: AnyQuery | SelfReference
     around: Around | None
 
 

@@ -7,13 +7,14 @@ from freshet.logical.query import AnyQuery, Query, TableSchema, children, with_c
 from freshet.logical.references import OuterRef
 from freshet.logical.rewrite.blocks import map_expressions
 from freshet.scalar.expression import Expression
-from freshet.sql.binder import CommonTable
+from freshet.sql.binder import CommonTable, SelfReference
 from freshet.sql.scope import Around
 
 
 def read_from(common: CommonTable, around: Around | None) -> AnyQuery:
     """The query as seen by a reader with those surroundings: what it reads from the queries around WITH is passed as an
     argument through every subquery in between."""
+    assert not isinstance(common.query, SelfReference)
     if around is common.around or not outer_columns(common.query):
         return common.query
     between: list[Around] = []

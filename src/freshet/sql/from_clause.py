@@ -21,7 +21,7 @@ from freshet.logical.kinds import JoinKind
 from freshet.logical.query import AnyQuery, Arm, Field, Relation, TableSchema, Values
 from freshet.logical.rewrite.blocks import NAMELESS
 from freshet.scalar.types import BOOLEAN
-from freshet.sql.binder import Binder, Draft
+from freshet.sql.binder import Binder, Draft, SelfReference
 from freshet.sql.common_table import read_from
 from freshet.sql.full_join import join_full
 from freshet.sql.generator import bind_generator, generator_of, lateral_of
@@ -138,6 +138,8 @@ def _source(binder: Binder, node: exp.Table) -> TableSchema | AnyQuery:
     if not isinstance(node.this, exp.Identifier):
         statement.refuse(f"{sql_of(node.this)} in FROM", "name a table, a view or a subquery", node)
     common = binder.ctes.get(name.lower())
+    if common is not None and isinstance(common.query, SelfReference):
+        return common.query.source(statement, node)
     source = binder.catalog.source(name) if common is None else read_from(common, binder.around)
     if source is None:
         known = [*binder.ctes, *binder.catalog.names()]

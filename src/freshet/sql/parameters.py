@@ -16,7 +16,7 @@ from freshet.errors import SqlError, brief
 from freshet.scalar import types
 from freshet.scalar.expression import FALSE, NULL, TRUE, Literal
 
-Given = Sequence[Any] | Mapping[str, Any]
+ParameterValues = Sequence[Any] | Mapping[str, Any]
 
 _EPOCH = dt.datetime(1970, 1, 1)
 _MICROSECOND = dt.timedelta(microseconds=1)
@@ -74,7 +74,7 @@ def _decimal(value: Decimal) -> Literal:
     return Literal(types.decimal(precision, -exponent), -unscaled if sign else unscaled)
 
 
-def value_for(given: Given | None, name: str, number: int) -> Literal:
+def value_for(given: ParameterValues | None, name: str, number: int) -> Literal:
     """The value of a parameter: of `:name`, or of the `?` with that number, from 0."""
     if name:
         if not isinstance(given, Mapping):

@@ -49,7 +49,7 @@ class ScalarBinder:
         self.statement, self.column, self.clause, self.aggregate = statement, column, clause, aggregate
         self.window, self.subquery = window, subquery
         self.lambdas = LambdaBinder(statement, self._bind_body)
-        self.scope: NameScope | None = None  # where fields of structs are told from columns of tables
+        self.scope: NameScope | None = None  # to distinguish fields of structs from columns of tables
 
     def within(self, clause: str) -> ScalarBinder:
         """A binder with the same names and aggregates for a place where window functions are not allowed."""

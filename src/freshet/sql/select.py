@@ -20,11 +20,12 @@ from freshet.sql.clauses import bare, check_clauses
 from freshet.sql.limit import limited
 from freshet.sql.names import Names
 from freshet.sql.projection import Output, expand_star, output_name
+from freshet.sql.recursive import bind_recursive
 from freshet.sql.scalar import Aggregates, ScalarBinder, Windows
 from freshet.sql.scope import Around, NameScope
 from freshet.sql.selection import Selection
 from freshet.sql.set_operation import bind_set_operation
-from freshet.sql.source import sql_of
+from freshet.sql.source import LEVELS, sql_of
 from freshet.sql.subquery import bind_conditions, bind_subquery
 from freshet.sql.values import bind_values
 
@@ -87,16 +88,19 @@ class SelectBinder(Binder):
     def common_tables(self, node: exp.Expr) -> Iterator[None]:
         before, clause = dict(self.ctes), node.args.get("with_")
         if clause is not None:
-            if clause.args.get("recursive"):
-                self.statement.refuse("WITH RECURSIVE", "write the steps out as joins, up to a fixed depth", clause)
-            self.statement.only(clause, ("expressions",))
+            self.statement.only(clause, ("expressions", "recursive"))
             named: set[str] = set()
             for cte in clause.expressions:
                 self.statement.only(cte, ("this", "alias"))
                 if cte.alias.lower() in named:
                     self.statement.fail(f"WITH defines {cte.alias} twice; rename one of them", cte.args["alias"])
                 named.add(cte.alias.lower())
-                self.ctes[cte.alias.lower()] = CommonTable(self._named(cte), self.around)
+                query = None
+                if clause.args.get("recursive"):
+                    query = bind_recursive(SelectBinder(self.statement, self.catalog, self.ctes, self.around), cte)
+                elif LEVELS in cte.args["alias"].meta:
+                    self.statement.fail("MAX RECURSION LEVEL needs WITH RECURSIVE; write that", cte)
+                self.ctes[cte.alias.lower()] = CommonTable(query or self._named(cte), self.around)
         try:
             yield
         finally:

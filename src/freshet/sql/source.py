@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Container, Iterable, Mapping, Sequence
 from typing import ClassVar, NoReturn
 
 from sqlglot import exp
@@ -23,7 +23,7 @@ from freshet.logical.extent import Extents
 from freshet.scalar.expression import Literal
 from freshet.scalar.functions.python import PythonFunction
 from freshet.sql.calls import BY_NAME
-from freshet.sql.parameters import Given, check_given, value_for
+from freshet.sql.parameters import ParameterValues, check_given, value_for
 from freshet.sql.words import misplaced
 
 #: Parts of parsed nodes that the parser records for other dialects and that do not affect the meaning here.
@@ -83,6 +83,7 @@ _NOT_HEX = re.compile(r"(?i)\bx'[^']*[^'0-9a-f][^']*'|\bx\"[^\"]*[^\"0-9a-f][^\"
 _MARK = "\ufeff"  # a byte order mark, with which some files begin
 
 
+LEVELS = "levels"  # how many iterations of a recursive query may have rows, where that is written
 PREDICATE = "predicate"  # marks a condition without parentheses
 
 
@@ -116,6 +117,18 @@ class Reader(Spark):
             "MEAN": exp.Avg.from_arg_list,
             **{kind.sql_name(): _first_or_last(kind) for kind in _FIRST_OR_LAST},
         }
+
+        def _parse_table_alias(self, alias_tokens: Collection[TokenType] | None = None) -> exp.TableAlias | None:
+            """The name of a query of WITH may be followed by MAX RECURSION LEVEL and a number."""
+            alias = super()._parse_table_alias(alias_tokens)
+            named_by_with = alias_tokens is self.ID_VAR_TOKENS
+            if alias is not None and named_by_with and self._match_text_seq("MAX", "RECURSION", "LEVEL"):
+                number = self._parse_number()
+                if number is None or not number.is_int:
+                    self.raise_error("Expected a number of levels")
+                else:
+                    alias.meta[LEVELS] = int(number.name)
+            return alias
 
         #: `||` has the precedence of + and -.
         TERM: ClassVar = {**SparkParser.TERM, TokenType.DPIPE: exp.DPipe}
@@ -171,7 +184,7 @@ class Reader(Spark):
 class SqlText:
     """A text, and the values of its parameters."""
 
-    def __init__(self, text: str, given: Given | None = None) -> None:
+    def __init__(self, text: str, given: ParameterValues | None = None) -> None:
         self.text, self.given = text, given
         half = _SURROGATE.search(text)
         if half is not None:
@@ -339,11 +352,16 @@ def _settle(node: exp.Expr) -> None:
 
 
 def sql_of(node: exp.Expr) -> str:
-    """A part of a statement in SQL, on one line."""
-    try:
-        return node.sql(dialect=Reader, comments=False, unsupported_level=ErrorLevel.IGNORE)
-    except AttributeError:  # a call without its argument
+    """A part of a statement in SQL, on one line; only its first word if a part of it is missing, as in DAYOFYEAR()."""
+    if any(_is_incomplete(part) for part in node.walk()):
         return node.key.upper()
+    return node.sql(dialect=Reader, comments=False, unsupported_level=ErrorLevel.IGNORE)
+
+
+def _is_incomplete(node: exp.Expr) -> bool:
+    """Whether a required argument is missing: the parser does not check the calls that it composes of others, and SQL
+    cannot be generated for them."""
+    return any(required and node.args.get(name) is None for name, required in node.arg_types.items())
 
 
 def offset_of(node: exp.Expr) -> int | None:

@@ -26,18 +26,11 @@ _KNOWN = "these work: COUNT, SUM, AVG, MIN, MAX, STDDEV, VARIANCE, MEDIAN, MODE,
 
 _SEE_NULLS = (exp.First, exp.FirstValue, exp.Last, exp.LastValue, exp.AnyValue)
 #: Nodes that may be wrapped around a call as parts of the aggregate.
-AROUND = (exp.Filter, exp.WithinGroup, exp.IgnoreNulls, exp.RespectNulls)
+_AROUND = (exp.Filter, exp.WithinGroup, exp.IgnoreNulls, exp.RespectNulls)
 
 
 def remedy_for(call: exp.Expr) -> str:
     return _INSTEAD.get(type(call), _KNOWN)
-
-
-def is_aggregate(node: exp.Expr) -> bool:
-    """Whether a node is an aggregate, possibly wrapped in such nodes."""
-    while isinstance(node, AROUND):
-        node = node.this
-    return isinstance(node, exp.AggFunc)
 
 
 class WrittenAggregate:
@@ -49,7 +42,7 @@ class WrittenAggregate:
         self.only: Expression | None = None
         self.order: list[exp.Expr] = []
         self._nulls = ""
-        while isinstance(node, AROUND):
+        while isinstance(node, _AROUND):
             if isinstance(node, exp.Filter):
                 self.only = binder.scalar(scope, "FILTER", subqueries=True).condition(node.expression.this)
             elif isinstance(node, exp.WithinGroup):

@@ -1,8 +1,8 @@
-"""Slots in order of a time that each has: put in and taken out in O(log n), and the due ones found first.
+"""Slots ordered by a time: inserted and removed in O(log n), the earliest found first.
 
-A binary heap of slots: the slot at place i is due no sooner than that at half of i. `place` is where in the
-heap a slot stands, from 1 on, and 0 where it does not, so that one that is taken out early leaves nothing behind. Slots
-put in by rising time are never moved.
+A binary heap of slots: the slot at place i is due no sooner than that at i / 2. `place` has the position of each slot
+in the heap, from 1 on, and 0 if it is not in the heap, so that a slot can be removed before it is due. Slots inserted
+in order of time are never moved.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from freshet.state.arrays import Int64s
 from freshet.state.kernel import inlined, kernel
 from freshet.state.tuples import Slots
 
-_TOGETHER = 1 << 16  # due slots that are taken at a time
+_TOGETHER = 1 << 16  # due slots that are taken out at a time
 
 
 @inlined
 def _settle(heap: Any, place: Any, times: Any, size: Any, at: Any, slot: Any) -> None:
-    """Puts a slot where the heap has a gap: above it as far as it must rise, else below as far as it must sink."""
+    """Puts a slot into a gap of the heap, and moves it up or down as necessary."""
     time, start = times[slot], at
     while at > 1 and times[heap[at >> 1]] > time:
         heap[at] = heap[at >> 1]
@@ -66,7 +66,7 @@ def take_slots(heap: Any, place: Any, times: Any, meta: Any, slots: Any) -> None
 
 @kernel("i8(i4[::1], i4[::1], i8[::1], i8[::1], i8, i4[::1])")
 def take_due(heap: Any, place: Any, times: Any, meta: Any, until: Any, out: Any) -> Any:
-    """Takes the slots out whose time has come, as many as `out` has room for; returns how many."""
+    """Removes the slots that are due, as many as `out` has room for; returns their number."""
     n = 0
     while n < out.size and meta[0] > 0 and times[heap[1]] <= until:
         out[n] = heap[1]
@@ -89,7 +89,7 @@ class Agenda:
         return int(self.times.data[self.heap.data[1]]) if len(self) else None
 
     def put(self, slots: Slots, times: Int64s) -> None:
-        """Slots that are not there, each with its time."""
+        """Inserts slots, each with its time."""
         if len(slots):
             room = int(slots.max()) + 1
             self.place.grow(room)
@@ -102,11 +102,11 @@ class Agenda:
         self.meta.data[0] = 0
 
     def take(self, slots: Slots) -> None:
-        """Takes slots out that are there."""
+        """Removes slots."""
         take_slots(self.heap.data, self.place.data, self.times.data, self.meta.data, slots)
 
     def due(self, until: int) -> Slots:
-        """Takes out all slots whose time has come, in order of it."""
+        """Removes and returns all slots that are due, in order of time."""
         parts = []
         while len(self) and self.times.data[self.heap.data[1]] <= until:
             out = np.empty(min(_TOGETHER, len(self)), np.int32)

@@ -1,7 +1,7 @@
-"""Memory that was freed goes back to the system.
+"""Returns freed memory to the system.
 
-Law: an allocator keeps what is freed for what comes next, which is right while a database works and wrong when most of
-it has gone. Whoever has given much back calls `give_back`; it takes milliseconds.
+Law: an allocator keeps freed memory for later allocations, which is right while a database works, and wrong after most
+of it was dropped. Code that has freed much memory calls `give_back`; it takes milliseconds.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import pyarrow as pa
 
 try:
     _trim: Any = ctypes.CDLL(None).malloc_trim
-except (AttributeError, OSError, TypeError):  # another C library than glibc
+except (AttributeError, OSError, TypeError):  # a C library other than glibc
     _trim = None
 
 

@@ -1,12 +1,12 @@
-"""The arena: named growable arrays, the only place state lives.
+"""The arena: named growable arrays, which hold all state.
 
-Two homes, one interface: memory, or one memory-mapped file an array under a directory. In memory an array that has
-become large gets a range of addresses that all of memory would fit in, of which the system gives pages as they are
-touched: from then on it grows in place, by small steps, and no growth copies what is there. Arrays that hold as many
-rows differ in how far ahead they grow, so that no transaction pays for the growth of them all. Attaching to a directory
-maps the files and reads nothing else, so it costs O(number of arrays). An arena in memory may begin with arrays that
-were `kept` elsewhere, which are taken over as they are. New capacity always holds the array's `fill`. All bytes are
-counted by the arena's `memory`, which may refuse more.
+An arena is in memory, or in a directory with one memory-mapped file for each array. In memory, an array that has become
+large gets a range of addresses as large as all physical memory, in which the system allocates pages when they are
+touched: from then on it grows in place, in small steps, without copying. Arrays with the same number of rows grow at
+different times, so that no transaction pays for the growth of all of them. Attaching to a directory maps the files and
+reads nothing else, so it costs O(number of arrays). An arena in memory may begin with arrays that were stored elsewhere
+(`kept`), which are used without copying. New capacity always holds the array's `fill`. All bytes are counted by the
+arena's `memory`, which may refuse an allocation.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from freshet.errors import StateError
 
 _MANIFEST = "arena.json"
 _LEAST = 64  # rows of the smallest array
-_LARGE = 1 << 20  # bytes from which on an array has a range of its own
+_LARGE = 1 << 20  # bytes from which on an array gets a range of addresses
 _STEP = 1 << 18  # bytes by which such an array grows, at most
 _PHYSICAL = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
 _RANGE = min(_PHYSICAL, 1 << 36)
@@ -39,7 +39,7 @@ _FLAGS = (
 )
 
 
-Kept = tuple[list[Any], npt.NDArray[Any]]
+SavedArray = tuple[list[Any], npt.NDArray[Any]]
 
 
 def describe(dtype: npt.DTypeLike, columns: int, fill: int) -> list[Any]:
@@ -47,7 +47,7 @@ def describe(dtype: npt.DTypeLike, columns: int, fill: int) -> list[Any]:
 
 
 def ahead(name: str) -> float:
-    """How far ahead an array grows: of what it has, or of a step in place."""
+    """How far ahead an array grows, as a fraction of its size, or of a step in place."""
     return 0.5 + crc32(name.encode()) % 64 / 128
 
 
@@ -57,22 +57,22 @@ def allocate(shape: tuple[int, ...], dtype: np.dtype[Any]) -> npt.NDArray[Any]:
 
 
 def reserve(nbytes: int) -> mmap.mmap | None:
-    """Addresses for at least so many bytes, which read as zeros; None where the system does not give them. It gives
-    them also where it has no memory, so what cannot be is refused here."""
+    """Reserves addresses for at least `nbytes` bytes, which read as zeros; None if the system refuses. The system
+    reserves addresses even without memory for them, so impossible sizes are refused here."""
     if nbytes > _PHYSICAL:
         raise MemoryError(f"an array of {nbytes:,} bytes; this machine has {_PHYSICAL:,}")
     try:
         range = mmap.mmap(-1, max(_RANGE, 2 * nbytes), _FLAGS)
     except (OSError, ValueError):
         return None
-    if hasattr(mmap, "MADV_HUGEPAGE"):  # kernels read all over it: with small pages the processor looks up most of them
+    if hasattr(mmap, "MADV_HUGEPAGE"):  # kernels read it at random: with small pages most reads would miss the TLB
         with suppress(OSError):  # a system without huge pages
             range.madvise(mmap.MADV_HUGEPAGE)
     return range
 
 
 class Growable:
-    """An array whose `data` is replaced, never moved under a reader's feet, when it grows: read it again then."""
+    """An array whose `data` is replaced by a new array when it grows; readers must then read `data` again."""
 
     __slots__ = (
         "_ahead",
@@ -97,7 +97,7 @@ class Growable:
         self._file = file
         self._map: mmap.mmap | None = None
         self._inode = 0
-        self.watchers: list[Any] = []  # called after every growth; they hold addresses
+        self.watchers: list[Any] = []  # called after every growth, because they hold addresses
         if kept is not None:
             memory.take(kept.nbytes)
             self.data = self._shape(kept)
@@ -124,8 +124,8 @@ class Growable:
         return self.data.nbytes
 
     def grow(self, rows: int) -> None:
-        """Makes room for at least `rows` rows. What must be copied for that becomes at least half as long again, so
-        growth is O(1) amortized a row; else it costs no more than the room it makes."""
+        """Makes room for at least `rows` rows. If the array must be copied, it grows by at least half, so growth is
+        O(1) amortized per row; otherwise the cost is proportional to the new room."""
         have = len(self.data)
         if rows <= have:
             return
@@ -134,7 +134,7 @@ class Growable:
         self.match(max(rows, have + int(step * self._ahead), _LEAST))
 
     def match(self, rows: int) -> None:
-        """The same, with no room to spare."""
+        """The same, without spare room."""
         have = len(self.data)
         if rows <= have:
             return
@@ -173,7 +173,7 @@ class Growable:
         return self._shape(np.frombuffer(range, self.dtype, rows * max(self.columns, 1)))
 
     def shrink(self, rows: int) -> None:
-        """Gives back what lies beyond so many rows, where that is most of it. Files stay as they are."""
+        """Frees the memory beyond that many rows, if it is most of the array. Files are not shrunk."""
         rows, have = max(rows, _LEAST), len(self.data)
         if self._file is not None or 2 * rows > have:
             return
@@ -185,13 +185,13 @@ class Growable:
         self.changed()
 
     def changed(self) -> None:
-        """Notifies holders of addresses, and of what was computed from the contents, to read again."""
+        """Notifies listeners, which hold addresses or values computed from the contents."""
         for watcher in self.watchers:
             watcher()
 
     def _remap(self, rows: int, flags: int = os.O_RDWR) -> None:
-        """Maps the file at the length of so many rows. OSError if it is not the one that was mapped, as long as it was:
-        where a file vanished, shrank or was replaced, the rows would be read as zeros."""
+        """Maps the file at the length of that many rows. OSError if it is not the file mapped before, with the same
+        length: if a file was deleted, truncated or replaced, rows would be read as zeros."""
         assert self._file is not None
         fd = os.open(self._file, flags | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
         try:
@@ -199,7 +199,7 @@ class Growable:
             if self._map is not None and (found.st_ino, found.st_size) != (self._inode, self.nbytes):
                 raise OSError(errno.ESTALE, "an array's file changed while it was in use", str(self._file))
             if found.st_size < rows * self._row_bytes:
-                # Reserved, not only declared: a full disk is then an error here and not a crash at the first write.
+                # Allocates the blocks: a full disk is then an error here and not a crash at the first write.
                 os.posix_fallocate(fd, 0, rows * self._row_bytes)
             self._map, self._inode = mmap.mmap(fd, rows * self._row_bytes), found.st_ino
         finally:
@@ -214,18 +214,18 @@ class Growable:
             self._map.flush()
 
     def release(self) -> None:
-        """Lets go of the memory, for good."""
+        """Frees the memory permanently."""
         self.watchers.clear()
         self._memory.give(self.nbytes)
         self.data, self._map = self._shape(np.empty(0, self.dtype)), None
 
 
 class Arena:
-    """A namespace of growable arrays. `Arena()` lives in memory, `Arena(directory)` in files under it. `kept`: flat
-    arrays by name, each with how it was described."""
+    """A namespace of growable arrays. `Arena()` is in memory, `Arena(directory)` in files under it. `kept`: flat arrays
+    by name, each with its description."""
 
     def __init__(
-        self, directory: str | os.PathLike[str] | None = None, kept: Mapping[str, Kept] | None = None,
+        self, directory: str | os.PathLike[str] | None = None, kept: Mapping[str, SavedArray] | None = None,
         memory: Memory | None = None,
     ) -> None:  # fmt: skip
         self.memory = Memory() if memory is None else memory
@@ -244,7 +244,7 @@ class Arena:
                     raise StateError(f"{manifest} is not readable ({e}); {remedy}") from e
 
     def array(self, name: str, dtype: npt.DTypeLike, columns: int = 0, fill: int = 0) -> Growable:
-        """The array of that name, attached when it exists, made otherwise. `columns` 0 is one-dimensional."""
+        """The array of that name, attached if it exists, created otherwise. `columns` 0 means one-dimensional."""
         if name in self._arrays:
             return self._arrays[name]
         described = describe(dtype, columns, fill)
@@ -265,7 +265,7 @@ class Arena:
         return made
 
     def drop(self, prefix: str) -> None:
-        """Forgets all arrays whose name starts with `prefix`, and their files."""
+        """Deletes all arrays whose name starts with `prefix`, and their files."""
         for name in [n for n in {*self._arrays, *self._known} if n.startswith(prefix)]:
             gone = self._arrays.pop(name, None)
             self._known.pop(name, None)
@@ -298,7 +298,7 @@ class Arena:
         nbytes = sum(a.nbytes for a in found)
         memory.take(nbytes)
         memory.give(nbytes)  # each array is counted when it is attached
-        kept: dict[str, Kept] = {}
+        kept: dict[str, SavedArray] = {}
         for array in found:
             copy = allocate((array.data.size,), array.dtype)
             copy[...] = array.data.reshape(-1)
@@ -313,8 +313,9 @@ class Arena:
             a.flush()
 
     def release(self) -> None:
-        """Gives all memory back at once; files stay. Whoever holds an array holds an empty one from now on. Without it
-        memory may wait for a collection of cycles, which Python starts by the number of objects, not by their size."""
+        """Frees all memory at once; files remain. Existing references to arrays see empty ones from now on. Otherwise
+        the memory might not be freed until Python collects cycles, which depends on the number of objects, not on their
+        size."""
         for a in self._arrays.values():
             a.release()
 
@@ -323,7 +324,7 @@ class Arena:
 
 
 class Scope:
-    """An arena seen through a name prefix."""
+    """The part of an arena whose names have a prefix."""
 
     def __init__(self, arena: Arena, prefix: str) -> None:
         self.arena, self.prefix = arena, prefix

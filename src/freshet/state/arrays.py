@@ -1,4 +1,4 @@
-"""The arrays that everything is computed with."""
+"""The types of arrays used everywhere."""
 
 from __future__ import annotations
 
@@ -30,6 +30,6 @@ def is_bytes(kind: pa.DataType) -> bool:
 
 
 def taken(array: Any) -> Any:
-    """The array as kernels are compiled to take it, contiguous and writable: a copy where it is not, for a call with
-    another kind of array would be compiled first."""
+    """The array in the form that kernels are compiled for, contiguous and writable: a copy if necessary, because a call
+    with another kind of array would compile the kernel again."""
     return array if array.flags.c_contiguous and array.flags.writeable else np.array(array, order="C")

@@ -36,7 +36,7 @@ def is_valid(child: Any, n: Any) -> Any:
         return True
     if child[NULL_COUNT] > 0:
         return False
-    for i in range(child[OFFSET], child[OFFSET] + n):  # nobody has counted them yet
+    for i in range(child[OFFSET], child[OFFSET] + n):  # not counted yet
         if not (as_int8(bits)[i >> 3] >> (i & 7)) & 1:
             return False
     return True
@@ -44,8 +44,8 @@ def is_valid(child: Any, n: Any) -> Any:
 
 @kernel("b1(i8, i8[:,::1], i8, i8[:,::1], i8[::1])")
 def read_lanes(exported: Any, parts: Any, weight: Any, rows: Any, weights: Any) -> Any:
-    """Fills rows and weights (child `weight`; -1: all are 1). False, with nothing promised, if there are NULLs, or a
-    value or weight is out of its bounds."""
+    """Fills rows and weights (child `weight`; -1: all are 1). False, with undefined contents, if there are NULLs, or a
+    value or weight is out of bounds."""
     n, children = rows.shape[0], as_int64(as_int64(exported)[CHILDREN])
     used = 0
     for i in range(parts.shape[0]):
@@ -77,7 +77,7 @@ def read_lanes(exported: Any, parts: Any, weight: Any, rows: Any, weights: Any) 
                     rows[j, lane + k] = as_int64(data)[2 * (start + j) + k]
     for j in range(n):
         for lane in range(used, rows.shape[1]):
-            rows[j, lane] = 0  # what says which values are NULL
+            rows[j, lane] = 0  # the validity bitmap
     if weight < 0:
         weights[:] = 1
         return True
@@ -93,7 +93,7 @@ def read_lanes(exported: Any, parts: Any, weight: Any, rows: Any, weights: Any) 
 
 
 def read_batch(batch: pa.RecordBatch, parts: Int64s, weight: int, width: int) -> tuple[Int64s, Int64s] | None:
-    """Rows and weights of a batch, the lanes of text left unset; None if it takes a closer look."""
+    """Rows and weights of a batch, with the lanes of text unset; None if the batch needs more checks."""
     _, array = batch.__arrow_c_array__()
     n = batch.num_rows
     rows, weights = np.empty((n, width), np.int64), np.empty(n, np.int64)

@@ -5,8 +5,9 @@ the bound ones (an *option*); the one with the fewest is walked, the others and 
 looked up. With all inputs at their attributes' turn this never does more work than the largest answer the inputs'
 sizes allow (worst-case optimal) where inputs have two attributes each.
 
-Inputs that are the same rows share a store; each is a *role* of it. Tuples that come or go are marked, so that a role
-is seen as it was before or is after, as if each had a store of its own, changed one after the other.
+Inputs that are the same rows share a store; each is a *role* of it. Inserted and deleted tuples are marked, so that a
+role can be read as it was before or as it is afterwards, as if each role had its own store and these changed one after
+the other.
 """
 
 from __future__ import annotations
@@ -99,7 +100,7 @@ def find_key(table: Any, size: Any, lanes: Any, columns: Any, row: Any, places: 
 
 @inlined
 def is_hidden(stores: Any, store: Any, slot: Any, other: Any, role: Any, sign: Any) -> Any:
-    """Whether role `other` does not have the tuple while `role` changes: it has not come yet, or is gone already."""
+    """Whether role `other` does not have the tuple while `role` changes: it is not inserted yet, or already deleted."""
     if as_int8(stores[store, MARKS])[slot] == 0:
         return False
     return (other > role) if sign > 0 else (other < role)

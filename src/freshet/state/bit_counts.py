@@ -1,6 +1,6 @@
-"""How often each bit is set in the values of a group: what BIT_AND, BIT_OR and BIT_XOR are made from.
+"""How often each bit is set in the values of a group, from which BIT_AND, BIT_OR and BIT_XOR are computed.
 
-Counts are linear in the weights of rows, so a value that goes leaves what the others alone would have. The sign of an
+Counts are linear in the weights of rows, so after a value is deleted they are those of the other values. The sign of an
 integer is its upper bits, all alike, so that the bits of any integer type are those of 64.
 """
 
@@ -58,7 +58,8 @@ class BitCounts:
         _add_bits(groups, np.ascontiguousarray(values, np.int64), weights, self._counts.data)
 
     def values(self, groups: Slots, rows: Int64s, operation: int) -> tuple[Int64s, Bools]:
-        """What the operation makes of each group's values, and whether it has any; `rows` says how many."""
+        """The result of the operation over each group's values, and whether the group has any; `rows` has their
+        number."""
         out = np.empty(len(groups), np.int64)
         _combine(groups, np.ascontiguousarray(rows), self._counts.data, operation, out)
         return out, rows > 0

@@ -54,8 +54,8 @@ def parent_key(t: Any, c: Any, s: Any) -> Any:
 
 @inlined
 def _prefetch_chain(keys: Any, ids: Any, links: Any, end: Any, tuples: Any, j: Any) -> None:
-    """Asks for what putting tuples from j on into their chains, or taking them out, will touch: their ids and links,
-    their keys, and the links of their neighbours there. `end`: the column of the keys where tuples are put in."""
+    """Prefetches what adding the tuples from j on to their chains, or removing them, will read: their ids and links,
+    their keys, and the links of their neighbours. `end`: the column of the keys at which tuples are added."""
     stop = min(j + AHEAD, tuples.size)
     for i in range(j, stop):
         prefetch(ids + 4 * np.int64(tuples[i]))
@@ -72,7 +72,7 @@ def _prefetch_chain(keys: Any, ids: Any, links: Any, end: Any, tuples: Any, j: A
 
 @inlined
 def prefetch_tuples(t: Any, e: Any, tuples: Any, j: Any) -> None:
-    """Asks for what it will touch in node e and its plain edges when the tuples from j on come, go or change."""
+    """Prefetches what inserting, deleting or changing the tuples from j on will read in node e and its plain edges."""
     if not is_far(t, e):
         return
     for i in range(j, min(j + AHEAD, tuples.size)):
@@ -111,7 +111,7 @@ def unlink_child(keys: Any, links: Any, k: Any, s: Any) -> None:
 
 @inlined
 def link_front(keys: Any, links: Any, k: Any, s: Any) -> None:
-    """Puts parent s at the head of its chain, where the live ones are."""
+    """Adds parent s at the head of its chain, where the live parents are."""
     head = keys[KEY_COLUMNS * k + PARENT_HEAD]
     links[2 * s + AFTER] = head
     links[2 * s + BEFORE] = 0
@@ -136,7 +136,7 @@ def link_back(keys: Any, links: Any, k: Any, s: Any) -> None:
 
 @inlined
 def unlink_parent(keys: Any, links: Any, k: Any, s: Any) -> None:
-    """Takes parent s out of its chain, if it is in it."""
+    """Removes parent s from its chain, if it is in it."""
     after, before = links[2 * s + AFTER], links[2 * s + BEFORE]
     if before == APART:
         return

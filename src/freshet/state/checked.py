@@ -1,9 +1,9 @@
-"""64-bit arithmetic that notices leaving [least, greatest].
+"""64-bit arithmetic that detects results outside of [least, greatest].
 
 Each kernel fills `out` for the valid rows and returns the first valid row whose result does not fit, or -1. Operands of
 length one are repeated for every row.
 
-Sums and products are taken unsigned: signed overflow is undefined to the compiler, which drops the very test for it.
+Sums and products are taken unsigned: signed overflow is undefined, so the compiler would remove the test for it.
 """
 
 from __future__ import annotations
@@ -51,7 +51,8 @@ def multiply(a: Int64s, b: Int64s, valid: Bools, least: int, greatest: int, out:
         out[i] = r
         fits = bool(least <= r <= greatest)
         if fits and not (-_SMALL < x < _SMALL and -_SMALL < y < _SMALL) and x != 0:
-            # Only a large factor can wrap around, and dividing back tells. -1 * least wraps and divides back to itself.
+            # Only a large factor can wrap around, which dividing back detects. -1 * least wraps and divides back to
+            # itself.
             fits = not (x == -1 and y == _LEAST) and not (y == -1 and x == _LEAST) and r // x == y and r % x == 0
         if not fits and valid[i * sv]:
             return i

@@ -2,17 +2,17 @@
 
 Per key an edge keeps three sorted chains: alive children, all parents, live parents. Whether a parent has support
 follows from the extreme of the first, whether a child is reached from that of the last: a < b for some b exactly when a
-< max b. So when one tuple comes or goes, whoever changes lies between the old extreme and the new one: an update costs
-what it flips, plus a logarithm to find the place. For "different", the least and the greatest together decide: all
-differ from v unless both are v.
+< max b. So when one tuple is inserted or deleted, only tuples between the old and the new extreme change: the cost of
+an update is the number of flips, plus a logarithm to find the position. For "different", the least and the greatest
+together decide: all differ from v unless both are v.
 
 Where a second comparison bounds the same two values the other way, a < b <= a + d, all partners of a tuple lie in a
 range of the chain. The range is entered at its far end, found in O(log n), instead of at the end of the chain. Support
-does not know of d: whoever enumerates still checks the second comparison, and may find a range empty.
+ignores d: enumeration checks the second comparison, and may find a range empty.
 
-Where a second comparison is between other values, a < b and c < d, the chains know of their second values as well
-(second_value): partners that satisfy both are found in O(log n) each. Parents hold the complement of theirs, so that
-on either side more is better. Support does not know of the second comparison either: there may be no partner.
+Where a second comparison is between other values, a < b and c < d, the chains store the second values as well
+(second_value): partners that satisfy both are found in O(log n) each. Parents hold the complement of theirs, so that on
+either side more is better. Support ignores this second comparison, too: there may be no partner.
 """
 
 from __future__ import annotations
@@ -151,7 +151,8 @@ def unequal_flips(
     ends: Any, at: Any, links: Any, sides: Any, values: Any, few: Any, few_v: Any, many: Any, many_v: Any, many_w: Any,
     out: Any, n: Any,
 ) -> Any:  # fmt: skip
-    """Who changes on the other side between a smaller state of a chain (empty or not, its least) and a larger one."""
+    """The tuples on the other side that change between a smaller state of a chain (empty or not, its least) and a
+    larger one."""
     if not few and many:
         return list_unequal(ends, at, links, values, many_v, out, n)
     if few and not same(many_v, many_w):
@@ -161,7 +162,7 @@ def unequal_flips(
 
 @inlined
 def prefetch_compared(t: Any, c: Any, chain: Any, tuples: Any, j: Any) -> None:
-    """Asks for what it takes to find the tuples from j on in one of the chains of c's edge."""
+    """Prefetches what finding the tuples from j on in one of the chains of c's edge will read."""
     far = is_far(t, c if chain == CHILDREN else parent_of(t, c))
     ids, sides, values = column(t, c, PARENT_KEY), column(t, c, PARENT_SIDES), column(t, c, PARENT_VALUES)
     if chain == LIVES:
@@ -184,7 +185,7 @@ def prefetch_order(t: Any, e: Any, chain: Any, tuples: Any, j: Any) -> None:
 
 @inlined
 def change_child(t: Any, c: Any, k: Any, s: Any, adding: Any, out: Any, n: Any) -> Any:
-    """Puts child s into, or takes it out of, its key's chain; appends the parents whose support flips."""
+    """Adds child s to the chain of its key, or removes it; appends the parents whose support flips."""
     ends, at, op = ends_of(t, c), ENDS_COLUMNS * k, comparison_of(t, c)
     values = child_values_of(t, c)
     links, sides = child_links_of(t, c), child_sides_of(t, c)
@@ -222,7 +223,7 @@ def change_child(t: Any, c: Any, k: Any, s: Any, adding: Any, out: Any, n: Any) 
 
 @inlined
 def change_live(t: Any, c: Any, k: Any, s: Any, adding: Any, out: Any, n: Any) -> Any:
-    """Puts parent s among the live ones of its key, or takes it away; appends the children only it reaches."""
+    """Adds parent s to the live parents of its key, or removes it; appends the children that only it reaches."""
     ends, at, op = ends_of(t, c), ENDS_COLUMNS * k, comparison_of(t, c)
     values = parent_values_of(t, c)
     links, sides = live_links_of(t, c), live_sides_of(t, c)
@@ -257,7 +258,7 @@ def change_live(t: Any, c: Any, k: Any, s: Any, adding: Any, out: Any, n: Any) -
 
 @inlined
 def change_parent(t: Any, c: Any, k: Any, s: Any, adding: Any) -> None:
-    """Puts parent s into, or takes it out of, the chain of all parents of its key."""
+    """Adds parent s to the chain of all parents of its key, or removes it."""
     ends, at = ends_of(t, c), ENDS_COLUMNS * k + PARENTS
     links, sides, values = parent_links_of(t, c), parent_sides_of(t, c), parent_values_of(t, c)
     if adding:
@@ -269,7 +270,7 @@ def change_parent(t: Any, c: Any, k: Any, s: Any, adding: Any) -> None:
 @inlined
 def next_unequal(ends: Any, at: Any, links: Any, values: Any, v: Any, s: Any) -> Any:
     """The tuple after s (-1: the first) whose value is not v; -1 when there is none. From the least up to v, then from
-    the greatest down to it: those with the value v itself, however many, are never passed."""
+    the greatest down to it: those with the value v, however many, are never visited."""
     if s < 0 or less(value_at(values, s), v):
         found = np.int64(ends[at + HEAD] if s < 0 else links[2 * s])
         if found and less(value_at(values, found - 1), v):

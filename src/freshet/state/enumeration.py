@@ -54,7 +54,7 @@ MISSING, END = -1, -2
 
 MOST_COPIES = 2**62  # of one row
 
-# What the odometer remembers between calls.
+# The state of the odometer between calls.
 AT_SOURCE, AT_POSITION, DONE = 0, 1, 2
 
 
@@ -113,7 +113,7 @@ def next_slot(t: Any, order: Any, i: Any, s: Any, back: Any) -> Any:
 
 @inlined
 def prefetch_seconds(t: Any, order: Any, sources: Any, j: Any) -> None:
-    """Asks for what leads from the sources from j on to their first tuples at position 1, and for these."""
+    """Prefetches what leads from the sources from j on to their first tuples at position 1, and these tuples."""
     node, up, stop = order[3 + NODE], order[3 + DIRECTION] == UP, min(j + AHEAD, sources.size)
     c = order[NODE] if up else node
     near = column(t, order[NODE], ROOM) + column(t, node, ROOM) < FAR
@@ -140,16 +140,16 @@ def prefetch_seconds(t: Any, order: Any, sources: Any, j: Any) -> None:
 def enumerate_rows(
     tree: Any, steps: Any, sources: Any, weights: Any, cursor: Any, products: Any, progress: Any, rows: Any, out: Any
 ) -> Any:
-    """Fills `rows` (a slot for each position of the order) and `out` (weights) from where the last call stopped;
-    returns how many. A source's weight is given, so that one pass serves what appears, vanishes or changes its
-    weight."""
+    """Fills `rows` (a slot for each position of the order) and `out` (weights), continuing where the last call stopped;
+    returns the number of rows. The weights of sources are given, so that the same code enumerates rows that appear,
+    disappear or change their weight."""
     t, order = as_int64(tree), as_int64(steps.ctypes.data)
     width, capacity, n = steps.shape[0], rows.shape[0], 0
     i, source = progress[AT_POSITION], progress[AT_SOURCE]
     entering, last, prefetched = i == 0, width - 1, source
     while n < capacity:
         if i == 0:
-            if last > 0 and source >= prefetched and capacity - n >= AHEAD:  # as many results are wanted
+            if last > 0 and source >= prefetched and capacity - n >= AHEAD:  # enough results
                 prefetch_seconds(t, order, sources, source)
                 prefetched = source + AHEAD
             while source < sources.size and not is_live(t, order[NODE], np.int64(sources[source])):

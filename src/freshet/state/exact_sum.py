@@ -6,8 +6,8 @@ weighs 2**(32 d - 1088). Adding touches at most five lanes and carries nothing f
 additions, comes back to exactly zero, and is rounded once, half to even, when it is read.
 
 Real data span few binary orders of magnitude, so only a window of digits [low, high) is kept, shared by all groups, and
-widened when a value falls outside it. Two digits above the greatest value's leave room for 2**63 copies of it.
-NaN and the infinities are counted apart.
+widened when a value falls outside it. Two digits above the greatest value's leave room for 2**63 copies of it. NaN and
+the infinities are counted separately.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _HEADROOM = 2
 
 @inlined
 def _parts(bits: Any) -> Any:
-    """A finite double as its lowest digit and three 32-bit parts from there up, sign aside."""
+    """The magnitude of a finite double as its lowest digit and three 32-bit parts from there up."""
     exponent = (bits >> 52) & 0x7FF
     mantissa = bits & 0xFFFFFFFFFFFFF
     if exponent == 0:
@@ -178,7 +178,7 @@ def _round(number: Any, width: Any, low: Any) -> Any:
 
 @kernel("void(i4[::1], i8[::1], i8[:,::1], i8[::1], i8, f8[:,::1])")
 def _read(groups: Any, digits: Any, specials: Any, meta: Any, shrunk: Any, out: Any) -> None:
-    """Sums as several doubles each, as if all were less by `shrunk` digits."""
+    """Sums as several doubles each, divided by 2**(32 * shrunk)."""
     low, width = meta[LOW] - shrunk, meta[WIDTH]
     number, rounded = np.empty(width + 2, np.int64), np.empty(width + 2, np.int64)
     term = np.empty(1)
@@ -240,7 +240,7 @@ class ExactSum:
             meta[GROUPS] = self._digits.capacity // width if width else groups
 
     def add(self, groups: Slots, values: Floats, weights: Int64s) -> None:
-        """Adds `weight` copies of each value to its group, or takes them away; weight 0 skips the row."""
+        """Adds `weight` copies of each value to its group, or removes them if negative; weight 0 skips the row."""
         done = 0
         while True:
             done = _add(groups, values, weights, done, self._digits.data, self._specials.data, self._meta.data)
@@ -265,7 +265,7 @@ class ExactSum:
         meta[LOW], meta[WIDTH] = window[0], new
 
     def terms(self, groups: Slots, count: int, shrunk: int = 0) -> Floats:
-        """Each sum, divided by 2**32 so many times, as so many doubles: correctly rounded, then what is left of it,
+        """Each sum, divided by 2**32 `shrunk` times, as `count` doubles: the sum correctly rounded, then the remainder,
         rounded as well, and so on. Each holds 53 binary digits more, however far below the ones before."""
         out = np.empty((len(groups), count))
         _read(groups, self._digits.data, self._specials.data, self._meta.data, shrunk, out)

@@ -1,8 +1,8 @@
 """Aggregates of frames: for each row, of the rows from lo[row] up to hi[row].
 
-Neither bound ever goes back from one row to the next. So the extreme of each frame comes from a queue of rows that may
-still become it, and its sum of doubles from two partial sums, O(1) amortized a row; sums of whole numbers are
-differences of prefix sums and need no kernel.
+Neither bound decreases from one row to the next. So the extreme of each frame comes from a queue of rows that may still
+become it, and its sum of doubles from two partial sums, O(1) amortized a row; sums of whole numbers are differences of
+prefix sums and need no kernel.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def extremes(values: Any, valid: Any, lo: Any, hi: Any, greatest: Any, out: Any)
 
 @inlined
 def _add(total: Any, lost: Any, value: Any) -> Any:
-    """A sum and what it lost to rounding, with one value more."""
+    """Adds a value to a sum and its rounding error."""
     more = total + value
     if abs(total) >= abs(value):
         lost += (total - more) + value
@@ -49,11 +49,11 @@ def _add(total: Any, lost: Any, value: Any) -> Any:
 
 @kernel("void(f8[:,::1], b1[::1], i8[::1], i8[::1], f8[:,::1])")
 def frame_sums(values: Any, valid: Any, lo: Any, hi: Any, out: Any) -> None:
-    """The sum of each column over each frame, and what it lost to rounding: two columns of `out` for one of `values`.
+    """The sum of each column over each frame, and its rounding error: two columns of `out` for one of `values`.
 
-    A row that leaves must leave no trace, so nothing is ever subtracted: `tails` has the sums from a row up to
-    `middle`, `sums` that of the rows from there on. When the frame starts beyond the middle, its rows become tails:
-    each row is added twice at most."""
+    A row that leaves the frame must leave no rounding error behind, so nothing is ever subtracted: `tails` has the sums
+    from a row up to `middle`, `sums` that of the rows from there on. When the frame starts beyond the middle, its rows
+    become tails: each row is added at most twice."""
     many = values.shape[1]
     tails, sums = np.empty((len(values) + 1, 2 * many)), np.zeros(2 * many)
     middle, end = 0, 0

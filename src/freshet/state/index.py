@@ -1,8 +1,8 @@
-"""Rows found by a part of them: for each key, the chain of the slots whose rows have it.
+"""An index: for each key, the chain of the slots whose rows have it.
 
-Law: a slot is in one chain, that of the key it was added under; a key is held exactly while its chain is not empty. So
-finding the rows of a key costs one probe and a step for each row found, whatever came and went before. Links hold
-slot + 1; 0 is none.
+Law: a slot is in one chain, that of the key under which it was added; a key exists exactly while its chain is not
+empty. So finding the rows of a key costs one probe and one step for each row found, whatever the history of changes.
+Links hold slot + 1; 0 is none.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def link_slots(keys: Any, slots: Any, heads: Any, key_of: Any, links: Any) -> No
 
 @kernel("i8(i4[::1], i4[::1], i4[::1], i4[:,::1], i4[::1])")
 def unlink_slots(slots: Any, heads: Any, key_of: Any, links: Any, emptied: Any) -> Any:
-    """Takes slots out of their chains; lists the keys left without any, returns how many."""
+    """Removes slots from their chains; lists the keys whose chains are now empty, and returns their number."""
     found = 0
     for i in range(slots.size):
         s = slots[i]
@@ -53,7 +53,7 @@ def unlink_slots(slots: Any, heads: Any, key_of: Any, links: Any, emptied: Any) 
 
 @kernel("i8(i8, i4[:,::1], i4[::1])")
 def walk_chain(first: Any, links: Any, out: Any) -> Any:
-    """Writes the slots of a chain, as many as there is room for; returns the link to the next one, 0 at the end."""
+    """Writes the slots of a chain, as many as fit; returns the link to the next one, 0 at the end."""
     at, i = first, 0
     while at and i < out.size:
         out[i] = at - 1

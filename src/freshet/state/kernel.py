@@ -18,7 +18,7 @@ from freshet.state.kernel_cache import KERNELS
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-#: numba has no types to speak of: its decorators get theirs here, once.
+#: numba is largely untyped: its decorators get their types here.
 intrinsic: Callable[[Callable[..., Any]], Callable[..., Any]] = extending.intrinsic
 
 
@@ -60,15 +60,15 @@ as_int32 = _pointer(types.int32)
 as_int64 = _pointer(types.int64)
 
 #: How many rows a kernel looks ahead. State is read at random, and beyond the caches each read would wait for memory; a
-#: kernel that first asks for what its next rows will need waits once for all of them. That pays from FAR rows of state
-#: on; less stays near.
+#: kernel that first prefetches what its next rows will need waits once for all of them. That pays from FAR rows of
+#: state on; smaller state stays in the caches.
 AHEAD = 32
 FAR = 1 << 14
 
 
 @intrinsic
 def prefetch(typing_context: Any, address: Any) -> Any:
-    """Asks for the cache line at an address, without waiting; any address will do, also one that is not mapped."""
+    """Prefetches the cache line at an address, without waiting; any address is allowed, even an unmapped one."""
 
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         pointer, number = ir.IntType(8).as_pointer(), ir.IntType(32)
@@ -83,7 +83,7 @@ def prefetch(typing_context: Any, address: Any) -> Any:
 
 @intrinsic
 def call_back(typing_context: Any, function: Any, a: Any, b: Any, c: Any, d: Any) -> Any:
-    """Calls a function of four int64, by its address; ctypes makes one of Python's, which takes the GIL again."""
+    """Calls a function of four int64 by its address, such as a ctypes callback, which acquires the GIL."""
 
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         number = ir.IntType(64)

@@ -1,9 +1,9 @@
-"""Where compiled kernels are kept, and who compiles the missing ones.
+"""The cache of compiled kernels, and the compilation of missing ones.
 
 Law: a process attaches a kernel when it first calls it (database/rehearsal.py calls those of a view when the view is
-made). What is in the folder need not be compiled, by anyone; what is not is compiled once, however many processes begin
-at the same time: each claims a kernel before it compiles it, and those claimed by others are waited for. A claim is a
-lock on the folder, so it goes when its process does.
+created). A kernel in the folder need not be compiled; a missing one is compiled once, however many processes start at
+the same time: each claims a kernel before it compiles it, and waits for those claimed by others. A claim is a lock on
+the folder, so it ends with its process.
 
 The folder's name is a digest of all that code depends on: the sources of kernels, because numba notices a change in a
 kernel's own file only and not in one it calls from another file; the compiler; the processor; the settings that change
@@ -42,14 +42,14 @@ _PACKAGE = Path(__file__).resolve().parent.parent
 _SHIPPED = _PACKAGE / "compiled"  # folders that came with the installation
 _SETTINGS = ("BOUNDSCHECK", "OPT", "ENABLE_AVX")
 _MARKS = tuple(b"@" + word for word in (b"kernel", b"inlined", b"intrinsic"))  # of files with code that is compiled
-_PATIENCE = 120.0  # seconds that another process may take for one kernel
+_PATIENCE = 120.0  # seconds to wait for another process to compile a kernel
 _HELPED = 4  # kernels to compile that make a second process worth its start
 _ALL = "import freshet.database.db; from freshet.state.kernel_cache import KERNELS; KERNELS.compile()"
 _HELP = _ALL.replace("compile()", "compile(helping=True)")
 
 
 def _stamp() -> bytes:
-    """All that compiled code depends on, but the processor."""
+    """A digest of everything that compiled code depends on, except the processor."""
     settings = [getattr(config, name, None) for name in _SETTINGS]
     versions = numba.__version__, llvmlite.__version__, sys.implementation.cache_tag
     digest = hashlib.sha256(repr((settings, versions)).encode())
@@ -78,14 +78,14 @@ def _folder() -> Path:
 
 
 def ship(home: Path, level: str) -> Path:
-    """Compiles all kernels for a level of processors into a folder of `home`, for an installation to bring."""
+    """Compiles all kernels for a processor level into a folder of `home`, to be shipped with an installation."""
     environment = {**os.environ, **compiling_for(level), "FRESHET_CACHE": str(home)}
     subprocess.run([sys.executable, "-c", _ALL], env=_with_package(environment), check=True)
     return home / _name(_stamp(), (level, ""))
 
 
 def _constants(function: Any, seen: set[int]) -> Iterator[tuple[str, str]]:
-    """The plain values that a function, and what it calls, is compiled with."""
+    """The plain constants with which a function, and the functions it calls, are compiled."""
     codes: list[CodeType] = [function.__code__]
     for code in codes:
         codes += [c for c in code.co_consts if isinstance(c, CodeType)]
@@ -102,7 +102,7 @@ def _constants(function: Any, seen: set[int]) -> Iterator[tuple[str, str]]:
 
 
 class _Locator(caching._CacheLocator):  # type: ignore[misc]
-    """Tells numba where a kernel is kept. Nothing is written before there is something to keep."""
+    """Locates the cache of a kernel for numba. The folder is created only when a kernel is stored."""
 
     folder: Path
 
@@ -125,7 +125,8 @@ class _Locator(caching._CacheLocator):  # type: ignore[misc]
 
 
 class Kernels:
-    """The kernels of this process, kept in a folder. `help`: what a second process runs to compile half of them."""
+    """The kernels of this process, cached in a folder. `help`: the code that a second process runs to compile half of
+    them."""
 
     def __init__(self, folder: Path, help: str | None = None) -> None:
         self.folder, self._help = folder, help
@@ -141,9 +142,9 @@ class Kernels:
         self._unsure.append(made)
 
     def compile(self, show: Callable[[str], None] | None = None, helping: bool = False) -> float:
-        """Has every kernel compiled and kept; nothing is attached that is kept already. Returns the seconds it took.
-        `show` is given what there is to say, if there is something to compile; else it is said on standard error.
-        `helping`: another process says it, and begins at the other end."""
+        """Compiles and caches every missing kernel; cached ones are not attached. Returns the seconds it took. If there
+        is something to compile, progress is passed to `show`, or else printed on standard error. `helping`: another
+        process reports progress, and this one begins at the other end."""
         start = time.perf_counter()
         with self._lock:
             self._unsure = [kernel for kernel in self._unsure if not kernel.is_there()]
@@ -152,13 +153,13 @@ class Kernels:
         return time.perf_counter() - start
 
     def attach(self) -> None:
-        """Attaches what is kept, for processes that are forked from this one."""
+        """Attaches all cached kernels, for processes that are forked from this one."""
         for kernel in self.all:
             if kernel.is_there():
                 kernel.compile()
 
     def attached(self) -> int:
-        """How many this process has attached so far."""
+        """The number of kernels that this process has attached."""
         return sum(bool(kernel.dispatcher.overloads) for kernel in self.all)
 
     def _compile(self, show: Callable[[str], None] | None, helping: bool) -> None:
@@ -166,7 +167,7 @@ class Kernels:
             self.folder.mkdir(parents=True, exist_ok=True)
             claims = open(self.folder / "claims", "a+b")  # noqa: SIM115  (closed below)
         except OSError as e:
-            self._unsure = []  # each is compiled when it is called, and asked for no more
+            self._unsure = []  # each is compiled when it is called
             _unkept(self.folder, e)
             return
         said = _CompilingLine(len(self._unsure), show, helping)
@@ -196,12 +197,12 @@ class Kernels:
 
 
 class Kernel:
-    """One kernel: its compiler, and the signature it is called with. Kept by its argument types alone, as numba looks
-    for it when it is called."""
+    """One kernel: its compiler and its signature. It is cached by its argument types alone, as numba looks it up when
+    it is called."""
 
     def __init__(self, dispatcher: Any, signature: str, impl: type) -> None:
         self.dispatcher, self.signature = dispatcher, signature
-        self.kept = type("Kept", (_Kept,), {"_impl_class": impl})(dispatcher.py_func)
+        self.kept = type("Kept", (_CachedCode,), {"_impl_class": impl})(dispatcher.py_func)
         self.name: str = self.kept._impl.filename_base
         dispatcher._cache = self.kept
 
@@ -210,7 +211,7 @@ class Kernel:
         return tuple(sigutils.normalize_signature(self.signature)[0])
 
     def is_there(self) -> bool:
-        """Whether this process has it, or finds it when it is called."""
+        """Whether this process has attached it, or will find it in the cache."""
         wanted = self.arguments
         return wanted in self.dispatcher.overloads or self.kept.holds(wanted)
 
@@ -218,26 +219,26 @@ class Kernel:
         self.dispatcher.compile(self.arguments)
 
 
-class _Kept(caching.FunctionCache):  # type: ignore[misc]
-    """What the folder holds of one kernel. A file that cannot be read is as good as none, and one that cannot be
-    written costs no more than the next process's time."""
+class _CachedCode(caching.FunctionCache):  # type: ignore[misc]
+    """The cached code of one kernel. A file that cannot be read is treated as missing; if a file cannot be written, the
+    next process compiles again."""
 
     def holds(self, wanted: tuple[Any, ...]) -> bool:
         try:
             found = self._cache_file._load_index()
             return any(key[0] == wanted and os.path.exists(self._cache_file._data_path(found[key])) for key in found)
-        except Exception:  # whatever is wrong with a torn file
+        except Exception:  # any error from a truncated file
             return False
 
     def _index_key(self, sig: Any, codegen: Any) -> Any:
-        """As numba has it without the processor, which the folder's name has: kernels that were shipped are compiled
-        for a level, not for the processor that loads them."""
+        """numba's key without the processor, which is part of the folder's name: shipped kernels are compiled for a
+        level, not for the processor that loads them."""
         signature, _, code = super()._index_key(sig, codegen)
         return signature, code
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
         try:
-            # numba would first learn to compile everything it knows, which takes longer than all that is loaded.
+            # numba would first initialize its compiler, which takes longer than loading all kernels.
             rtsys.initialize(target_context)
             return self._load_overload(sig, target_context)
         except Exception:
@@ -253,7 +254,7 @@ class _Kept(caching.FunctionCache):  # type: ignore[misc]
 
 
 class _CompilingLine:
-    """What is said of compiling: one line, which follows its progress on a terminal."""
+    """Reports compilation in one line, which shows progress on a terminal."""
 
     def __init__(self, many: int, show: Callable[[str], None] | None, silent: bool) -> None:
         self._many, self._show = many, show
@@ -276,14 +277,14 @@ class _CompilingLine:
             _print("\r\x1b[K")
 
 
-_named: set[Path] = set()  # folders of which it was said that they cannot be written
+_named: set[Path] = set()  # folders for which a warning was printed
 
 
 def _unkept(folder: Path, error: OSError) -> None:
     if folder not in _named:
         _named.add(folder)
         _print(
-            f"freshet: kernels cannot be kept in {folder} ({error.strerror}), so each process compiles those it "
+            f"freshet: kernels cannot be cached in {folder} ({error.strerror}), so each process compiles those it "
             "calls, which takes seconds for each; set FRESHET_CACHE to a folder that can be written\n"
         )
 
@@ -295,14 +296,14 @@ def _print(text: str) -> None:
 
 @contextmanager
 def _claimed(file: int, name: str) -> Iterator[bool]:
-    """Whether this process is the one to compile a kernel now: a byte of the file is its claim."""
+    """Whether this process may compile a kernel now: its claim is a lock on one byte of the file."""
     place = zlib.crc32(name.encode())
     try:
         fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, place)
     except BlockingIOError:
         yield False
         return
-    except OSError:  # a file system without locks
+    except OSError:  # the file system has no locks
         yield True
         return
     try:
@@ -320,11 +321,11 @@ def _helper(code: str) -> subprocess.Popen[bytes] | None:
             stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
         )  # fmt: skip
     except OSError:
-        return None  # then this process does it all
+        return None  # then this process compiles all
 
 
 def _with_package(environment: Mapping[str, str]) -> dict[str, str]:
-    """An environment in which a process finds this package."""
+    """An environment in which a child process finds this package."""
     path = os.pathsep.join(filter(None, (str(_PACKAGE.parent), environment.get("PYTHONPATH"))))
     return {**environment, "PYTHONPATH": path}
 
@@ -337,10 +338,10 @@ def compile_kernels(show: Callable[[str], None] | None = None) -> float:
 
 
 def code() -> str:
-    """Names this version of Freshet and of its kernels: arrays that others wrote may mean something else."""
+    """Identifies this version of Freshet and of its kernels: arrays written by others may have another meaning."""
     return f"{__version__} {KERNELS.folder.name}"
 
 
 def cache_folder() -> Path:
-    """Where compiled kernels are kept; FRESHET_CACHE or XDG_CACHE_HOME put it elsewhere."""
+    """The folder of compiled kernels; FRESHET_CACHE or XDG_CACHE_HOME set another one."""
     return KERNELS.folder

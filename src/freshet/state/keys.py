@@ -1,8 +1,8 @@
 """Keys of edges: a dictionary from key lanes to dense ids, and the id of each tuple, kept by slot.
 
 Both ends of an edge share the dictionary, and so do edges whose ends read the same columns of the same table: a tuple
-is hashed once for each distinct key it has, and everything after that follows integers. Ids nobody uses any more are
-swept when half as many tuples have gone as there are ids, and as there are tuples to look through: O(1) amortized.
+is hashed once for each distinct key it has, and all further steps use integers. Unused ids are swept once the number of
+removed tuples is half the number of ids, and half the number of tuples to look through: O(1) amortized.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from freshet.state.tuples import LIVE, Slots, Tuples, prefetch_rows, prefetch_sl
 # Columns of a key's parts: first lane, lanes, null lane (-1: never NULL), bit, whether NULL is a value like any other.
 PART_COLUMNS = 5
 
-_FEW = 1024  # tuples gone that are not worth a sweep
+_FEW = 1024  # fewer removed tuples are not worth a sweep
 
 
 @inlined
 def read_key(lanes: Any, s: Any, parts: Any, rows: Any, i: Any) -> Any:
-    """Copies the key of tuple s to rows[i]; false when a NULL leaves it without one."""
+    """Copies the key of tuple s to rows[i]; false if it has no key because of a NULL."""
     at, nulls, null_safe = 0, np.int64(0), False
     for p in range(parts.shape[0]):
         null = parts[p, 2] >= 0 and ((lanes[s, parts[p, 2]] >> parts[p, 3]) & 1) == 1
@@ -57,8 +57,8 @@ def assign_keys(
     lanes: Any, slots: Any, parts: Any, table: Any, keys: Any, occupied: Any, free: Any, meta: Any, rows: Any, ids: Any,
     fresh: Any,
 ) -> Any:  # fmt: skip
-    """Sets ids[s] for each tuple, -1 where it has no key; lists the ids that are new in `fresh`, returns how many.
-    `rows` has room for AHEAD keys."""
+    """Sets ids[s] for each tuple, -1 if it has no key; lists new ids in `fresh` and returns their number. `rows` has
+    room for AHEAD keys."""
     width, made = rows.shape[1], 0
     has_key, hashes = np.empty(AHEAD, np.bool_), np.empty(AHEAD, np.uint64)
     for j in range(slots.size):
@@ -89,7 +89,7 @@ class Dictionary:
         self.tuples, self.width = Tuples(scope, width), width
         self.gone: Growable = scope.array(
             "gone", np.int64
-        )  # [tuples with keys of these that have gone since the sweep]
+        )  # [tuples with these keys that were removed since the last sweep]
         self.rows = np.zeros((AHEAD, width), np.int64)
 
     @property
@@ -97,7 +97,7 @@ class Dictionary:
         return len(self.tuples.occupancy.data)
 
     def assign(self, lanes: Int64s, slots: Slots, parts: Int64s, ids: Slots) -> Slots:
-        """Ids of the keys that tuples have, written to ids[slot]; returns the ids made new."""
+        """Writes the ids of the keys of tuples to ids[slot]; returns the new ids."""
         t = self.tuples
         t.reserve(len(slots))
         fresh = np.empty(len(slots), np.int32)
@@ -115,8 +115,8 @@ class Dictionary:
         return found[fresh]
 
     def patience(self, tuples: int) -> int:
-        """How many tuples must have gone for a sweep to pay: each can leave a key that nobody has any more, and a sweep
-        looks at all keys and at that many tuples."""
+        """The number of removed tuples for which a sweep pays: each can leave an unused key, and a sweep visits all
+        keys and `tuples` tuples."""
         return max(_FEW, int(self.tuples.meta.data[LIVE]) // 2, tuples // 2)
 
     def wants_sweep(self, tuples: int) -> bool:

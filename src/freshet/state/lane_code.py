@@ -1,9 +1,9 @@
 """Expressions over lanes as flat data, run a chunk of rows at a time: integers, decimals, dates, comparisons, NULL.
 
 Law: a value is an integer of 128 bits (two lanes, the lower unsigned) and whether it is NULL, under which both lanes
-are 0. A code is a list of steps, each of which fills one register for all rows. Where some row's value does not fit,
-or takes more than is done here, the whole run is refused, and nothing is said of which row it was: whoever asked
-evaluates the rows in another way (scalar/evaluate), which knows.
+are 0. A code is a list of steps, each of which fills one register for all rows. If the value of some row does not fit,
+or needs more than these steps can do, the whole run fails without naming the row: the caller then evaluates the rows in
+another way (scalar/evaluate), which reports it.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def _below(low: Any, high: Any, other_low: Any, other_high: Any) -> Any:
 
 @inlined
 def _fits(low: Any, high: Any, limit_low: Any, limit_high: Any, integer: Any) -> Any:
-    if high < 0:  # its magnitude less one, where the range reaches one further below zero than above
+    if high < 0:  # its magnitude minus one if negative, because the range reaches one further below zero
         low, high = ~low, ~high
         if integer == 0:
             low += 1

@@ -1,5 +1,5 @@
-"""Live marks: which alive tuples occur in the answer, and what follows below when one begins or ceases to (the laws are
-those of state/tree)."""
+"""Live marks: which alive tuples occur in the answer, and the consequences below when a tuple becomes or ceases to be
+live (state/tree states the laws)."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def is_live(t: Any, e: Any, s: Any) -> Any:
 
 @inlined
 def mark_live(t: Any, e: Any, tuples: Any, start: Any, end: Any) -> None:
-    """Marks those of the alive tuples live that are, and whatever below becomes live with them."""
+    """Marks those of the alive tuples that are live, and the tuples below that become live with them."""
     stack = np.empty(16, np.int32)
     given = status_of(t, e)
     for j in range(start, end):
@@ -109,8 +109,8 @@ def mark_live(t: Any, e: Any, tuples: Any, start: Any, end: Any) -> None:
 
 @inlined
 def unmark_live(t: Any, e: Any, tuples: Any, own: Any) -> None:
-    """Marks tuples dead, with the consequences for what was live through them. Those that are about to leave (`own`)
-    are left apart from their chains of parents."""
+    """Marks tuples as not live, with the consequences for the tuples that were live through them. Those that are about
+    to be removed (`own`) are not put back into their chains of parents."""
     stack = np.empty(16, np.int32)
     given = status_of(t, e)
     for j in range(tuples.size):
@@ -151,4 +151,4 @@ def unmark_live(t: Any, e: Any, tuples: Any, own: Any) -> None:
                 break
             n -= 2
             node, s, leaving = np.int64(stack[n]), np.int64(stack[n + 1]), False
-            status_of(t, node)[s] = ALIVE  # not before it leaves the front of its chains
+            status_of(t, node)[s] = ALIVE  # only after it left the front of its chains

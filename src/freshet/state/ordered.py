@@ -1,4 +1,4 @@
-"""Ordered multisets, one a group: least, greatest, rank and ranges in O(log n), whatever is removed.
+"""Ordered multisets, one for each group: least, greatest, rank and ranges in O(log n), with deletions.
 
 A treap a group (state/treap), all in one array of nodes, half a cache line each for one-lane values. Within a
 transaction a count may be negative, when a value is removed before it is added; a node leaves the tree when its count
@@ -28,7 +28,7 @@ INTEGER, FRACTION, TEXT, WIDE = range(4)  # kinds of value
 
 @inlined
 def compare(kind: Any, low: Any, high: Any, other: Any, other_high: Any, texts: Any, spans: Any) -> Any:
-    """-1, 0 or 1 as a value sorts before, with or after the other. Of one-lane values the high lane is not read; for
+    """-1, 0 or 1 if a value sorts before, with or after the other. Of one-lane values the high lane is not read; for
     texts, `texts` and `spans` are the addresses of the pool's bytes and offsets."""
     if kind == TEXT:
         return compare_texts(low, other, texts, spans)
@@ -84,7 +84,8 @@ def add_values(
 
 @kernel("i8(i4[::1], b1, i4[::1], i8[:,::1], i8[:,::1], b1[::1])")
 def end_values(groups: Any, greatest: Any, roots: Any, nodes: Any, out: Any, found: Any) -> Any:
-    """Least or greatest value of each group; returns how many of these have a negative count: the mark of a fault."""
+    """The least or greatest value of each group; returns the number of those with a negative count, which indicates an
+    error."""
     links = nodes.view(np.int32)
     side = 1 if greatest else 0
     faults = 0
@@ -105,7 +106,7 @@ def end_values(groups: Any, greatest: Any, roots: Any, nodes: Any, out: Any, fou
 
 @kernel("void(i4[::1], i8[::1], i4[::1], i8[:,::1], i8[:,::1])")
 def values_at(groups: Any, places: Any, roots: Any, nodes: Any, out: Any) -> None:
-    """The value at a place of each group, counting copies from the least on; zeros where there is none."""
+    """The value at a position of each group, counting copies from the least on; zeros if there is none."""
     links = nodes.view(np.int32)
     for i in range(len(groups)):
         node, left = np.int64(roots[groups[i]]), places[i]
@@ -239,7 +240,7 @@ class Ordered:
         return int(self._meta.data[LIVE])
 
     def texts(self) -> tuple[int, int]:
-        """What kernels compare texts by: where the pool's bytes and offsets stand until it grows."""
+        """The addresses of the pool's bytes and offsets, by which kernels compare texts; valid until the pool grows."""
         if self._pool is None:
             return 0, 0
         return self._pool.bytes.data.ctypes.data, self._pool.offsets.data.ctypes.data
@@ -252,7 +253,7 @@ class Ordered:
         self.roots.grow(groups)
 
     def add(self, groups: Slots, values: Int64s, weights: Int64s) -> None:
-        """Adds `weight` copies of each value to its group, or takes them away; weight 0 skips the row."""
+        """Adds `weight` copies of each value to its group, or removes them if negative; weight 0 skips the row."""
         meta = self._meta.data
         self.nodes.grow(int(meta[USED]) + len(groups) + 1)
         self._free.grow(self.nodes.capacity)
@@ -302,7 +303,7 @@ class Ordered:
         return self._stored(np.ascontiguousarray(rows[:, VALUE:])), rows[:, COUNT]
 
     def mark(self, marked: Bools) -> None:
-        """Marks the pool ids held here."""
+        """Marks the pool ids stored here."""
         if self.kind == TEXT:
             mark_lane(self.roots.data, self.nodes.data, VALUE, marked)
 

@@ -1,8 +1,8 @@
-"""Open addressing that grows a home at a time: the index under tuples and texts.
+"""Open addressing that grows by one home at a time: the index of tuples and texts.
 
 An index is an array of 64-bit words: a head of two, then places. A place is empty (-1) or holds an entry: 32 bits of
-hash, then 32 of a slot. An entry's *home* is the place its hash says; it stands there or further on, with no empty
-place between, around the end of the array if need be.
+hash, then 32 of a slot. An entry's *home* is the place given by its hash; the entry is there or further on, without an
+empty place in between, wrapping around the end of the array.
 
 Law: with `homes` homes in use, of which N is the greatest power of two below, a hash belongs to its last bits modulo
 2N where that is a home, else modulo N. One home more therefore takes its entries from one other home alone (this is
@@ -20,14 +20,14 @@ from freshet.state.arena import Growable
 from freshet.state.kernel import inlined, kernel
 
 HOMES, MASK, HEAD = 0, 1, 2  # words of the head: homes in use, 2N - 1; places begin after them
-LEAST = 32  # homes of an index that has just been made
+LEAST = 32  # homes of a new index
 PER_ENTRY = 3
-SLACK = 30  # places beyond the last home, before what runs over goes round to the first
+SLACK = 30  # places beyond the last home, before entries wrap around to the first
 
 
 @inlined
 def home(table: Any, h: Any) -> Any:
-    """Where the 32 bits of hash `h` belong."""
+    """The home of the 32-bit hash `h`."""
     mask = table[MASK]
     at = h & mask
     # Without a branch: whether a home has been parted is as random as the hash, and a wrong guess costs a miss.
@@ -48,7 +48,7 @@ def hash_of(entry: Any) -> Any:
 
 @inlined
 def put(table: Any, entry: Any) -> None:
-    """Stores an entry that is not there yet."""
+    """Stores a new entry."""
     at = home(table, hash_of(entry))
     while table[at] != -1:
         at = following(table, at)
@@ -57,7 +57,7 @@ def put(table: Any, entry: Any) -> None:
 
 @inlined
 def take_out(table: Any, at: Any) -> None:
-    """Empties a place; entries after it that may stand nearer to their homes move up."""
+    """Empties a place; later entries move nearer to their homes if possible."""
     places, hole = table.size - HEAD, at
     at = following(table, at)
     while table[at] != -1:
@@ -73,7 +73,7 @@ def take_out(table: Any, at: Any) -> None:
 
 @inlined
 def put_again(table: Any, at: Any) -> None:
-    """Stores the entries from `at` to the next empty place again, when their homes have changed."""
+    """Stores the entries from `at` to the next empty place again, because their homes have changed."""
     while table[at] != -1:
         entry = table[at]
         table[at] = -1
@@ -83,7 +83,7 @@ def put_again(table: Any, at: Any) -> None:
 
 @kernel("void(i8[::1], i8)")
 def open_homes(table: Any, homes: Any) -> None:
-    """Brings the homes in use up to so many. There are as many places."""
+    """Increases the homes in use to `homes`; there must be that many places."""
     while table[HOMES] < homes:
         if table[HOMES] > table[MASK]:
             table[MASK] = 2 * table[MASK] + 1
@@ -94,7 +94,7 @@ def open_homes(table: Any, homes: Any) -> None:
 
 @kernel("void(i8[::1])")
 def unwrap(table: Any) -> None:
-    """Brings what went round to the first places back, when there are more at the end."""
+    """Moves entries that have wrapped around back to the end, after places were added there."""
     put_again(table, HEAD)
 
 
@@ -106,13 +106,13 @@ def put_all(table: Any, entries: Any) -> None:
 
 
 def make_index(table: Growable) -> None:
-    """Makes an array an index, if it is not one yet. Its fill is -1."""
+    """Initializes an array, filled with -1, as an index, if it is not one yet."""
     if table.data[HOMES] == -1:
         table.data[HOMES], table.data[MASK] = LEAST, LEAST - 1
 
 
 def widen(table: Growable, entries: int) -> None:
-    """Homes for so many entries. Nothing has changed if memory fails."""
+    """Makes homes for that many entries. If memory fails, nothing has changed."""
     homes = PER_ENTRY * entries
     if homes <= table.data[HOMES]:
         return
@@ -123,7 +123,7 @@ def widen(table: Growable, entries: int) -> None:
 
 
 def narrow(table: Growable, entries: int) -> None:
-    """Gives back the homes beyond those that so many entries need."""
+    """Frees the homes beyond those that `entries` entries need."""
     homes = max(PER_ENTRY * entries, LEAST)
     if HEAD + homes + SLACK > table.capacity // 2:
         return

@@ -1,7 +1,7 @@
-"""The processors that kernels are compiled for: the one at hand, or a level that many have.
+"""The processors that kernels are compiled for: the current one, or a level that many processors have.
 
-A wheel brings its kernels compiled for the levels below (hatch_build.py), so that nobody waits for a compiler; they run
-on any processor with the features of their level. The levels of x86-64 are those of its ABI.
+A wheel contains kernels compiled for the levels below (hatch_build.py), so that nothing is compiled after installation;
+they run on any processor with the features of their level. The levels of x86-64 are those of its ABI.
 """
 
 from __future__ import annotations
@@ -39,5 +39,5 @@ def levels() -> Iterator[str]:
 
 
 def compiling_for(level: str) -> dict[str, str]:
-    """What the environment has to say for a process to compile for a level."""
+    """The environment variables that make a process compile for a level."""
     return {"NUMBA_CPU_NAME": level, "NUMBA_CPU_FEATURES": ""}

@@ -2,8 +2,8 @@
 
 A *window* is the ranks from `low` up to `high`; with `keys` above 0 it also takes in every row that the first `keys`
 lines of the order cannot tell from the last one inside, as RANK() <= high does. Adding w copies of a row at rank p
-moves all from p on by w, so what enters and leaves the window are a few ranges of ranks: they are read off around the
-change, and cost O(log n) and the rows they hold, however long the window is. Removing is adding, seen backwards.
+moves all rows from p on by w, so the rows that enter and leave the window are a few ranges of ranks around the change.
+Reading them costs O(log n) plus their number of rows, however long the window is. Removing is the inverse of adding.
 """
 
 from __future__ import annotations
@@ -55,9 +55,9 @@ def _emit(
     out: Any, counts: Any, given: Any,
 ) -> Any:  # fmt: skip
     """A tree that holds w copies at rank p; the window [low, new) over it, and the window [low, old) over it without
-    them. Appends what is only in the first with `sign`, and what is only in the second against it. Where there is no
-    room for that, it appends nothing and returns -1 minus the room needed."""
-    first, last = min(old, p), max(low, p) + w  # between these, ranks of the tree that the other window does not have
+    them. Appends rows that are only in the first with `sign`, and rows that are only in the second with the opposite
+    sign. If there is not enough room, it appends nothing and returns -1 minus the room needed."""
+    first, last = min(old, p), max(low, p) + w  # between: ranks that the other window does not have
     needed = (
         _length(nodes, root, max(low, first), min(new, last), most)
         + _length(nodes, root, max(last, old + w), new, most)
@@ -86,8 +86,8 @@ def move_rows(
     groups: Any, rows: Any, weights: Any, order: Any, keys: Any, low: Any, high: Any, roots: Any, nodes: Any, free: Any,
     meta: Any, texts: Any, spans: Any, progress: Any, out: Any, counts: Any,
 ) -> Any:  # fmt: skip
-    """Adds rows, and lists what that changes in the windows of their groups, until all are done or `out` is full;
-    `keys` 0: windows without ties. Returns how many entries there are."""
+    """Adds rows, and lists the resulting changes in the windows of their groups, until all rows are added or `out` is
+    full; `keys` 0: windows without ties. Returns the number of entries."""
     links = nodes.view(np.int32)
     path, stack = np.empty(DEPTH, np.int64), np.empty(DEPTH, np.int64)
     given, old, new = 0, high, high
@@ -154,7 +154,7 @@ def window_rows(
 def window_sizes(
     groups: Any, low: Any, high: Any, nodes: Any, order: Any, keys: Any, roots: Any, texts: Any, spans: Any
 ) -> Any:
-    """How many rows the windows of groups have together."""
+    """The total number of rows in the windows of groups."""
     links = nodes.view(np.int32)
     total = 0
     for i in range(len(groups)):
@@ -190,8 +190,8 @@ class Ranked:
     def move(
         self, groups: Slots, rows: Int64s, weights: Int64s, low: int = 0, high: int = 0, keys: int = 0
     ) -> tuple[Int64s, Int64s]:
-        """Adds rows (removes them where the weight is negative) and returns what came to and went from the windows of
-        their groups, with weights, not added up. Removals are given before what is added."""
+        """Adds rows (removes them if the weight is negative) and returns the rows that entered and left the windows of
+        their groups, with weights, not consolidated. Removals must precede additions."""
         meta = self._meta.data
         self.nodes.grow(int(meta[USED]) + len(groups) + 1)
         self._free.grow(self.nodes.capacity)
@@ -229,7 +229,7 @@ class Ranked:
         return int(window_sizes(groups, low, high, self.nodes.data, self.order, keys, self.roots.data, *self._texts()))
 
     def mark(self, lane: int, marked: Bools) -> None:
-        """Marks the pool ids held in a lane of the rows."""
+        """Marks the pool ids stored in a lane of the rows."""
         mark_lane(self.roots.data, self.nodes.data, VALUE + lane, marked)
 
     def reset(self) -> None:

@@ -1,11 +1,13 @@
-"""Regular expressions over columns of text, in time linear in the text: all ways through a program at once (Pike).
+"""Regular expressions over columns of text, in time linear in the text: all paths through a program are followed at
+once (Pike).
 
 A program is rows of (operation, x, y): read a character of set x; go on at the next instruction or, less preferred, at
-another; and so on. Law: at each character every instruction is stood on by at most one thread, the most preferred one
-that got there. So a character costs no more than the program is long, and the match found is the one a backtracking
-engine would find: the leftmost and, of those that begin there, the most preferred. Spans are in bytes of valid UTF-8.
+another; and so on. Law: at each character at most one thread is at each instruction, the most preferred one that
+reached it. So the cost of a character is at most the length of the program, and the match found is the one that a
+backtracking engine would find: the leftmost and, of those that begin there, the most preferred. Spans are in bytes of
+valid UTF-8.
 
-Every step of a thread is counted; a kernel that runs out of steps returns the row where it did, else -1.
+Every step of a thread is counted; a kernel that runs out of steps returns the current row, otherwise -1.
 """
 
 from __future__ import annotations
@@ -80,8 +82,8 @@ def _enter(
     pc: Any, at: Any, length: Any, line: Any, code: Any, seen: Any, now: Any, stack: Any, slots: Any,
     threads: Any, kept: Any, count: Any,
 ) -> Any:  # fmt: skip
-    """Puts the instructions that read, of those reachable from `pc`, behind the `count` threads there are, each with
-    the slots of the way to it. A stack entry is a place to go on at or, below zero, a slot to set back."""
+    """Appends the reading instructions reachable from `pc` to the `count` existing threads, each with the slots of the
+    path to it. A stack entry is a place to go on at or, below zero, a slot to set back."""
     stack[0, 0] = pc
     top, steps = 1, 0
     while top > 0:
@@ -135,8 +137,8 @@ def _search(
     address: Any, length: Any, line: Any, at: Any, code: Any, ascii_: Any, starts: Any, ranges: Any, leads: Any,
     seen: Any, stack: Any, slots: Any, threads: Any, kept: Any, found: Any, state: Any,
 ) -> Any:  # fmt: skip
-    """Whether there is a match at or after a byte; its slots in `found`. `state` has the mark of what is stood on at
-    this character, and the steps left."""
+    """Whether there is a match at or after a byte; its slots in `found`. `state` has the mark of instructions visited
+    at this character, and the steps left."""
     matched, count, side = False, 0, 0
     while True:
         if count == 0:

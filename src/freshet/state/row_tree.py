@@ -1,7 +1,7 @@
 """Trees of rows: a treap a group (state/treap), whose nodes hold whole rows of lanes instead of one value.
 
-`order` says how rows compare, one line a column, most significant first; two rows that no line tells apart are the same
-row. A row with n copies takes n ranks. The row looked for stands in node 0, which is no node of any tree.
+`order` says how rows compare, one line a column, most significant first; two rows that compare equal in all lines are
+the same row. A row with n copies takes n ranks. The row to be looked up is in node 0, which is not part of any tree.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ def change(
     nodes: Any, links: Any, roots: Any, group: Any, free: Any, meta: Any, weight: Any, found: Any, depth: Any,
     side: Any, path: Any,
 ) -> Any:  # fmt: skip
-    """Adds `weight` copies of the row in node 0, which `find` looked for. Returns its count then."""
+    """Adds `weight` copies of the row in node 0, after `find`. Returns the new count."""
     for k in range(depth):
         nodes[path[k], TOTAL] += weight
     if found != 0:

@@ -14,7 +14,7 @@ from freshet.errors import EvaluationError
 from freshet.state.arrays import Int64s
 from freshet.state.enumeration import MOST_COPIES, consolidate
 
-TOO_MANY_COPIES = f"a row of the answer would stand more than {MOST_COPIES:,} times; select fewer copies, or count them"
+TOO_MANY_COPIES = f"a row of the answer would have more than {MOST_COPIES:,} copies; select fewer copies, or count them"
 
 
 @dataclass(slots=True)
@@ -31,13 +31,13 @@ class Rows:
 
 
 class Sink(Protocol):
-    """Takes rows in chunks, as they are made: a list keeps them, an operator uses them up at once."""
+    """Receives rows in chunks, as they are produced: a list stores them, an operator processes them at once."""
 
     def extend(self, chunks: Iterable[Rows], /) -> None: ...
 
 
-class Kept(list[Rows]):
-    """A sink that keeps the rows, and counts them as held until it is cleared or the transaction is over."""
+class HeldRows(list[Rows]):
+    """A sink that stores rows, and counts their memory until it is cleared or the transaction ends."""
 
     def append(self, rows: Rows, /) -> None:
         hold(rows.nbytes)
@@ -48,7 +48,7 @@ class Kept(list[Rows]):
             self.append(rows)
 
     def take(self) -> list[Rows]:
-        """The rows so far, which stay counted."""
+        """Returns the rows so far, whose memory remains counted."""
         rows = self[:]
         super().clear()
         return rows
@@ -58,13 +58,14 @@ class Kept(list[Rows]):
         super().clear()
 
 
-# What kernels see of a buffer: where its lanes and weights are, rows it has room for, rows it has, lanes of a row.
+# The description of a buffer for kernels: the addresses of lanes and weights, its capacity, its rows, and the lanes of
+# a row.
 BUFFER_LANES, BUFFER_WEIGHTS, BUFFER_ROOM, BUFFER_COUNT, BUFFER_WIDTH, BUFFER_NUMBER = range(6)
 _LEAST, _MOST = 64, 1 << 14  # rows that a buffer has room for when it is empty
 
 
 class RowBuffer:
-    """Rows that kernels append; `number` is what they call it by when they ask for more room."""
+    """Rows that kernels append; `number` identifies the buffer when they request more room."""
 
     def __init__(self, width: int, number: int) -> None:
         self.row = np.zeros(6, np.int64)
@@ -96,7 +97,7 @@ class RowBuffer:
         self.row[BUFFER_COUNT] = n + more
 
     def take(self) -> Rows:
-        """The rows, which are its own no more."""
+        """Returns the rows and empties the buffer."""
         n = len(self)
         if n == 0:
             return no_rows(self._width)
@@ -123,7 +124,7 @@ def joined(parts: Sequence[Rows], width: int) -> Rows:
 
 
 def consolidated(parts: Sequence[Rows], width: int) -> Rows:
-    """Equal rows added up, what comes to zero left out. Weights of the parts are used up."""
+    """Adds up equal rows, and drops sums of zero. Overwrites the weights of the parts."""
     look()
     whole = joined(parts, width)
     lanes, weights = whole.lanes, whole.weights
@@ -138,7 +139,7 @@ def consolidated(parts: Sequence[Rows], width: int) -> Rows:
 
 
 def multiplied(weights: Int64s, copies: Sequence[Int64s]) -> Int64s:
-    """Weights of rows that stand for as many copies as the product of these numbers."""
+    """Multiplies the weights of rows by numbers of copies."""
     if not copies:
         return weights
     about = np.abs(weights).astype(np.float64)
@@ -156,7 +157,7 @@ def added_up(weights: Int64s) -> int:
 
 
 def repeated(weights: Int64s, rows: int) -> Iterator[Int64s]:
-    """Places of rows, each as often as its weight says, at most `rows` at a time."""
+    """Positions of rows, each repeated by its weight, at most `rows` at a time."""
     ends = np.cumsum(weights)
     last = int(ends[-1]) if len(ends) else 0
     for start in range(0, last, rows):

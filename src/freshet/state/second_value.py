@@ -1,8 +1,8 @@
 """A second value of the tuples in sorted chains: the next tuple of a chain that has enough of it, in O(log n).
 
-For each tuple, `best` is the greatest second value in its subtree of the chain's treap. So a search passes by whatever
-subtree has too little, as in a priority search tree: a chain in order of one value answers for two comparisons at once.
-Arguments are those of `sorted_chain`; `at` is the place of the chain's root.
+For each tuple, `best` is the greatest second value in its subtree of the chain's treap. So a search skips subtrees
+without a sufficient value, as in a priority search tree: a chain in order of one value answers for two comparisons at
+once. Arguments are those of `sorted_chain`; `at` is the place of the chain's root.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ _LEFT, _RIGHT = np.int64(0), np.int64(1)
 
 @inlined
 def refresh_best(ends: Any, at: Any, sides: Any, values: Any, seconds: Any, best: Any, s: Any) -> None:
-    """After s came or went: only subtrees on the way to its place have changed, and those along the two spines below s
-    into which it split what was there."""
+    """Updates `best` after s was added or removed: only subtrees on the path to its position have changed, and those
+    along the two spines below s."""
     path, n = np.empty(64, np.int32), 0
     node = np.int64(ends[at + ROOT])
     while node:

@@ -1,4 +1,4 @@
-"""Chains kept in order of a value: what an edge with a comparison needs instead of plain chains.
+"""Chains in the order of a value, which edges with a comparison need instead of plain chains.
 
 Per key, the tuples form a doubly linked list in ascending order of (value, slot) and, over the same slots, a treap that
 finds the place of a value in O(log n). The list gives the next tuple in O(1), so enumeration keeps its constant delay;
@@ -69,7 +69,7 @@ def _hang(ends: Any, at: Any, sides: Any, holder: Any, side: Any, what: Any) -> 
 
 @inlined
 def prefetch_places(roots: Any, row_bytes: Any, ids: Any, sides: Any, values: Any, tuples: Any, j: Any) -> None:
-    """Asks for all that lies on the ways down to the places of the tuples from j on, by going down with all of them at
+    """Prefetches the nodes on the paths to the positions of the tuples from j on, by descending for all of them at
     once. Takes addresses: `roots` that of the first key's root, with `row_bytes` from key to key."""
     stop, n = min(j + AHEAD, tuples.size), 0
     who, at = np.empty(AHEAD, np.int64), np.empty(AHEAD, np.int64)
@@ -113,7 +113,7 @@ def add_sorted(ends: Any, at: Any, links: Any, sides: Any, values: Any, s: Any) 
             after, side = node, np.int64(0)
         node = np.int64(sides[2 * holder + side])
     _hang(ends, at, sides, holder, side, s + 1)
-    # What hung here is split into what comes before s and what comes after.
+    # The subtree at this position is split into the part before s and the part after it.
     left, left_side, right, right_side = s, np.int64(0), s, np.int64(1)
     while node:
         if before(values, node - 1, s):

@@ -1,11 +1,12 @@
-"""How far values lie apart, from exact sums of them and of their squares.
+"""Variance and standard deviation, from exact sums of values and of their squares.
 
-n Σx² − (Σx)² loses all digits to cancellation where the mean is large against the spread. So the sums come as several
-doubles each, the rounded sum and what is left of it, rounded as well, and so on; every product is taken with what it
-lost to rounding, and all is added from the greatest down, errors apart. The square of a value is itself two doubles.
+n Σx² − (Σx)² loses all digits to cancellation where the mean is large against the spread. So each sum is given as
+several doubles, the rounded sum, the rounded remainder, and so on; every product is computed with its rounding error,
+and all terms are added from the greatest down, with errors summed separately. The square of a value is itself two
+doubles.
 
-Squares of huge values fit no double. They are summed apart, of values shrunk by 2**608; and so are all values, whose
-sum may not fit either. Where a group has any of them, its spread is that of the shrunk values, enlarged again.
+Squares of huge values fit no double. They are summed separately, with values divided by 2**608; and so are all values,
+whose sum may not fit either. If a group has huge values, its result is computed from the shrunk values and scaled back.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ VALUES, SQUARES, SHRUNK, HUGE_SQUARES, SUMS = 0, 2, 5, 7, 10
 
 @inlined
 def _rest(a: Any, b: Any, product: Any) -> Any:
-    """What the product of two doubles lost to rounding, exactly."""
+    """The exact rounding error of the product of two doubles."""
     a_high = _SPLIT * a
     a_high -= a_high - a
     b_high = _SPLIT * b
@@ -40,7 +41,7 @@ def _rest(a: Any, b: Any, product: Any) -> Any:
 
 @inlined
 def _plus(sum: Any, error: Any, term: Any) -> Any:
-    """A sum with one more term, and what it has lost to rounding by now."""
+    """Adds a term to a sum, and to its accumulated rounding error."""
     total = sum + term
     back = total - sum
     return total, error + ((sum - (total - back)) + (term - back))
@@ -60,7 +61,7 @@ def spread(count: Any, sums: Any, sample: Any, root: Any) -> Any:
     x, rest = sums[SHRUNK if shrunk else VALUES], sums[(SHRUNK if shrunk else VALUES) + 1]
     first = HUGE_SQUARES if shrunk else SQUARES
     if not (np.isfinite(n * sums[first]) and np.isfinite(x * x) and np.isfinite(sums[SQUARES])):
-        return np.nan  # of infinities and what is no number
+        return np.nan  # of infinities and NaN
     product = n * sums[first]
     apart, error = _plus(product, 0.0, -x * x)
     apart, error = _plus(apart, error, _rest(n, sums[first], product))
@@ -79,7 +80,8 @@ def spread(count: Any, sums: Any, sample: Any, root: Any) -> Any:
 
 @kernel("void(f8[::1], b1, f8[::1], f8[::1])")
 def squares(values: Any, huge: Any, out: Any, rests: Any) -> None:
-    """The square of each value and its rest, of the huge ones, shrunk, or of the others; 0 of those not asked for."""
+    """The square of each value and its rounding error, either of the huge values, shrunk, or of the others; 0 for the
+    rest."""
     for i in range(len(values)):
         value, is_huge = values[i], HUGE <= abs(values[i]) < np.inf
         out[i], rests[i] = 0.0, 0.0

@@ -1,12 +1,11 @@
 """The string pool: every distinct text once, named by a 64-bit id.
 
-A text is its bytes: what is BINARY to its users stands here like any other, and only they know which is which. Two
-texts are equal exactly when their ids are: keys, joins and distinct compare ids alone. Id 0 is the empty string and
-never freed. The index (state/places) has 32 bits of hash with each id, so most lookups that miss end without touching
-the text. Ids are not counted: whoever holds ids marks them, and `sweep` frees the rest and closes the gaps in the
-bytes, which leaves every surviving id as it was. A sweep costs O(used), so it is wanted only when half of the texts may
-have come loose: O(1) amortized. A text is loose from its addition on, unless its user says what holds it (`held`) and
-when that lets go (`loosened`).
+A text is its bytes: BINARY values are stored here, too, and only the users of ids know which is which. Two texts are
+equal exactly when their ids are: keys, joins and distinct compare ids alone. Id 0 is the empty string and never freed.
+The index (state/places) has 32 bits of hash with each id, so most lookups that miss end without touching the text.
+References are not counted: all holders of ids mark them, and `sweep` frees the rest and compacts the bytes, without
+changing surviving ids. A sweep costs O(used), so it runs only when half of the texts may be loose: O(1) amortized. A
+text is loose from its addition on, unless its user reports that it is held (`held`), until it is released (`loosened`).
 """
 
 from __future__ import annotations
@@ -90,8 +89,8 @@ def _same_bytes(a: Any, b: Any, length: Any) -> Any:
 
 @inlined
 def compare_texts(a: Any, b: Any, texts: Any, spans: Any) -> Any:
-    """-1, 0 or 1 as the text of id `a` sorts before, with or after that of `b` by UTF-8 bytes. Takes the addresses of
-    `pool.bytes.data` and `pool.offsets.data`: arrays would be counted as references at every call."""
+    """-1, 0 or 1 if the text of id `a` sorts before, with or after that of `b` by UTF-8 bytes. Takes the addresses of
+    `pool.bytes.data` and `pool.offsets.data`, because numba counts references to arrays at every call."""
     if a == b:
         return 0
     at = as_int64(spans)
@@ -106,7 +105,7 @@ def compare_texts(a: Any, b: Any, texts: Any, spans: Any) -> Any:
 
 @inlined
 def _place(hashed: Any, address: Any, length: Any, table: Any, spans: Any, base: Any) -> Any:
-    """Where in the table the text stands, or the free place where it belongs."""
+    """The position of the text in the table, or of the free place for it."""
     at = home(table, hashed)
     while table[at] != -1:
         entry = table[at]
@@ -120,7 +119,7 @@ def _place(hashed: Any, address: Any, length: Any, table: Any, spans: Any, base:
 
 @inlined
 def _span(row: Any, offsets: Any, large: Any) -> Any:
-    """Where the text of a row begins, and its length."""
+    """The start and length of the text of a row."""
     if large:
         begin = as_int64(offsets)[row]
         return begin, as_int64(offsets)[row + 1] - begin
@@ -132,7 +131,7 @@ def _span(row: Any, offsets: Any, large: Any) -> Any:
 def _prefetch_texts(
     offsets: Any, large: Any, texts: Any, row: Any, end: Any, table: Any, spans: Any, data: Any, hashes: Any
 ) -> None:
-    """Hashes the texts from `row` on, and asks for what `_place` will read for them: places in the table, spans, then
+    """Hashes the texts from `row` on, and prefetches what `_place` will read for them: places in the table, spans, then
     the texts found there."""
     for i in range(end - row):
         first, length = _span(row + i, offsets, large)
@@ -168,7 +167,7 @@ def _intern(
     free: Any,
     meta: Any,
 ) -> Any:
-    """Interns rows from `start` on and returns the first row that found no room (all of them when there was room)."""
+    """Interns rows from `start` on and returns the first row without room (the number of rows if all have room)."""
     base = data.ctypes.data
     bound = table[HOMES] // PER_ENTRY
     hashes = np.empty(AHEAD, np.int64)
@@ -277,16 +276,16 @@ class StringPool:
         self._free = scope.array("free", np.int64)
         if self._meta.data[_USED] == 0:
             self._meta.data[_USED] = 1
-        self._patience, self._swept = 1, 0  # what the last sweep says of the next one, and how many texts it left
+        self._patience, self._swept = 1, 0  # the delay of the next sweep, and how many texts the last one left
 
     @property
     def used(self) -> int:
-        """Every id ever given is below this."""
+        """An upper bound on all ids."""
         return int(self._meta.data[_USED])
 
     @property
     def live(self) -> int:
-        """How many texts the pool holds, the empty one aside."""
+        """The number of texts in the pool, except the empty one."""
         return int(self._meta.data[_LIVE])
 
     @property
@@ -336,7 +335,7 @@ class StringPool:
 
     def _make_room(self) -> None:
         meta = self._meta.data
-        with Deferred():  # queries add text too, and may be interrupted
+        with Deferred():  # queries also add texts, and may be interrupted
             self.bytes.grow(int(meta[_END] + meta[_WANTED]) + _SLACK)
             self.offsets.grow(int(meta[_USED]) + 1)
             live = int(meta[_LIVE])
@@ -355,6 +354,11 @@ class StringPool:
         """The texts of ids, NULL where not `valid`, as TEXT or as BYTES."""
         offsets, out = self._texts(np.ascontiguousarray(ids), None)
         return pa.Array.from_buffers(kind, len(ids), [_bitmap(valid), pa.py_buffer(offsets), pa.py_buffer(out)])
+
+    def encoded(self, id: int) -> bytes:
+        """The text of one id."""
+        start, length = self.offsets.data[id].tolist()
+        return self.bytes.data[start : start + length].tobytes()
 
     def size(self, ids: Int64s) -> int:
         """The bytes of the texts of ids."""
@@ -377,20 +381,21 @@ class StringPool:
 
     @property
     def loose(self) -> int:
-        """Texts that nobody may hold any more, at most."""
+        """An upper bound on the number of unreferenced texts."""
         return int(self._meta.data[_LOOSE])
 
     def held(self, texts: int) -> None:
-        """So many of the loose texts are held."""
+        """Reports that this many loose texts are now held."""
         self._meta.data[_LOOSE] -= texts
 
     def loosened(self, texts: int) -> None:
-        """So many texts that were held may not be any more."""
+        """Reports that this many texts may no longer be held."""
         self._meta.data[_LOOSE] += texts
 
     def wants_sweep(self) -> bool:
-        """Whether enough texts are loose to pay for a sweep. Rows that share their texts let go of them again and again
-        and free none: each sweep in vain doubles the wait for the next one, unless there are many new texts."""
+        """Whether enough texts are loose for a sweep to pay. Rows that share texts release them repeatedly without
+        freeing any, so each sweep that frees little doubles the wait for the next one, unless there are many new
+        texts."""
         loose, live = self.loose, self.live
         if live < _LEAST_SWEEP and self.text_bytes < _LEAST_BYTES:
             return False
@@ -415,8 +420,8 @@ class StringPool:
         self._shrink()
 
     def _shrink(self) -> None:
-        """Gives back the room beyond the last text and the last id, where that is most of it. Ids beyond are forgotten
-        as if they had never been given."""
+        """Frees the memory beyond the last text and the last id, if it is most of it. Ids beyond that can be assigned
+        again."""
         meta = self._meta.data
         lengths = self.offsets.data[: meta[_USED], 1]
         held = np.flatnonzero(lengths > 0)
@@ -435,13 +440,12 @@ class StringPool:
             narrow(self._table, 2 * int(meta[_LIVE]))
 
     def mark(self) -> tuple[Int64s, int]:
-        """Remembers what the pool holds, for `undo`."""
+        """Records the contents of the pool, for `undo`."""
         return self._meta.data[: _WANTED + 1].copy(), int(self._table.data[HOMES])
 
     def undo(self, mark: tuple[Int64s, int]) -> None:
-        """Forgets the texts added since the mark; nothing may have been swept in between. They went into places that
-        were free, and those after them were placed with these still free, so emptying them leaves the index as it
-        was."""
+        """Removes the texts added since the mark; there must be no sweep in between. Their places in the index were
+        free before, so emptying them restores the index."""
         before, homes = mark
         meta, table = self._meta.data, self._table
         added = np.concatenate([self._free.data[meta[_FREE] : before[_FREE]], np.arange(before[_USED], meta[_USED])])
@@ -457,7 +461,7 @@ class StringPool:
         meta[: _WANTED + 1] = before
 
     def reset(self) -> None:
-        """Forgets every text."""
+        """Removes every text."""
         for array in (self._meta, self.bytes, self.offsets, self._free):
             array.reset()
         clear(self._table)

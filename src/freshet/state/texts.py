@@ -1,8 +1,8 @@
 """Texts compared and rewritten a column at a time: LIKE, REPLACE, LPAD, LEVENSHTEIN, and their hashes.
 
 A column is given as the addresses of its 64-bit offsets and of its bytes, valid UTF-8, and a step of 1, or 0 where one
-text stands for all rows. Steps are counted where they may be more than the texts have bytes; a kernel that runs out of
-them returns the row where it did, else -1.
+text stands for all rows. Steps are counted if there may be more of them than bytes of text; a kernel that runs out of
+steps returns the current row, otherwise -1.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from freshet.state.kernel import as_int8, as_int64, inlined, kernel
 from freshet.state.regex import character
 from freshet.state.strings import hash_bytes
 
-#: Tokens of a LIKE pattern that are no character: one of any, and any number of them.
+#: Tokens of a LIKE pattern that are not characters: any one character, and any number of characters.
 ANY, MANY = -1, -2
 
 
 @inlined
 def text_at(row: Any, offsets: Any, data: Any, step: Any) -> Any:
-    """Where a row's text is, and its length."""
+    """The address and length of a row's text."""
     begin = as_int64(offsets)[row * step]
     return data + begin, as_int64(offsets)[row * step + 1] - begin
 
@@ -66,7 +66,7 @@ def like(
 
 @inlined
 def _same(a: Any, b: Any, length: Any) -> Any:
-    """How many leading bytes are the same."""
+    """The number of equal leading bytes."""
     same = 0
     while same < length and as_int8(a)[same] == as_int8(b)[same]:
         same += 1
@@ -196,7 +196,7 @@ def levenshtein(
         if bound < 0 or abs(m - n) > bound:
             out[row] = -1
             continue
-        far = bound + 1  # stands for all that is too far
+        far = bound + 1  # represents all distances that are too large
         for j in range(n + 1):
             line[j] = min(j, far)
         for i in range(1, m + 1):

@@ -1,11 +1,11 @@
-"""Treaps over one array of nodes: what state/ordered (values) and state/row_tree (rows) share.
+"""Treaps over one array of nodes, shared by state/ordered (values) and state/row_tree (rows).
 
 A node's priority is a hash of its own number, so it takes no memory, and the shape of a tree depends on which nodes
 hold what only: expected depth is O(log n) for every order of arrival. A node is a row of int64 lanes: its left and
-right child as two int32, the count of what it holds, the counts in its whole subtree, then what it holds. Node 0 is no
-node, and its subtree counts zero.
+right child as two int32, its count, the counts in its whole subtree, then its contents. Node 0 means no node; its
+subtree has count zero.
 
-A search leaves its path behind; putting a node in follows that path again, so nothing is compared twice.
+A search records its path, and inserting a node follows that path, so nothing is compared twice.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def _priority(node: Any) -> Any:
 
 @inlined
 def _relink(roots: Any, links: Any, parent: Any, group: Any, old: Any, new: Any) -> Any:
-    """Lets whoever pointed to `old` point to `new`."""
+    """Replaces the link to `old` by one to `new`."""
     if parent == 0:
         roots[group] = new
     elif links[parent, 0] == old:
@@ -42,7 +42,7 @@ def _relink(roots: Any, links: Any, parent: Any, group: Any, old: Any, new: Any)
 
 @inlined
 def _merge(nodes: Any, links: Any, a: Any, b: Any) -> Any:
-    """One tree of two, all of `a` before all of `b`; each node that ends up above the rest takes it in."""
+    """Merges two trees, all of `a` before all of `b`."""
     root, above, side = 0, 0, 0
     while a != 0 or b != 0:
         if b == 0 or (a != 0 and _priority(a) > _priority(b)):
@@ -67,7 +67,7 @@ def _merge(nodes: Any, links: Any, a: Any, b: Any) -> Any:
 
 @inlined
 def drop(nodes: Any, links: Any, roots: Any, free: Any, meta: Any, group: Any, node: Any, parent: Any) -> Any:
-    """Takes a node out of its tree."""
+    """Removes a node from its tree."""
     below = _merge(nodes, links, np.int64(links[node, 0]), np.int64(links[node, 1]))
     _relink(roots, links, parent, group, node, below)
     free[meta[FREE]] = node
@@ -79,7 +79,7 @@ def drop(nodes: Any, links: Any, roots: Any, free: Any, meta: Any, group: Any, n
 def put(
     nodes: Any, links: Any, roots: Any, free: Any, meta: Any, group: Any, weight: Any, path: Any, depth: Any, side: Any
 ) -> Any:
-    """Puts a new node with a count where a search ended: below the path's last node, on that side (right where it is
+    """Inserts a new node with a count where a search ended: below the path's last node, on that side (right where it is
     above 0), or as high as its priority takes it. The path's totals have the count already. Returns the node, whose
     value is still to be written."""
     if meta[FREE] > 0:
@@ -105,7 +105,7 @@ def put(
         return made
     _relink(roots, links, parent, group, path[above], made)
     nodes[made, TOTAL] = nodes[path[above], TOTAL]
-    left_end, right_end = 0, 0  # the rest of the path falls apart: what sorts before the new node, and what after
+    left_end, right_end = 0, 0  # the rest of the path is split into the nodes before the new one and those after it
     for k in range(above, depth):
         node = path[k]
         if side > 0 if k == depth - 1 else links[node, 1] == path[k + 1]:
@@ -132,7 +132,7 @@ def put(
 
 @kernel("void(i4[::1], i8[:,::1], i8, b1[::1])")
 def mark_lane(roots: Any, nodes: Any, lane: Any, marked: Any) -> None:
-    """Marks what stands in one lane of all nodes."""
+    """Marks the ids in one lane of all nodes."""
     links = nodes.view(np.int32)
     stack = np.empty(DEPTH, np.int64)
     for root in roots:

@@ -112,7 +112,7 @@ def agrees(t: Any, checks: Any, e: Any, s: Any) -> Any:
 
 @inlined
 def take_places(t: Any, e: Any, tuples: Any) -> None:
-    """Puts tuples that came and did not become live at the end of their chains of parents."""
+    """Appends new tuples that did not become live to their chains of parents."""
     c = first_child(t, e)
     while c >= 0:
         if not keyed_by_slot(t, c) and not compares(t, c):
@@ -127,8 +127,8 @@ def take_places(t: Any, e: Any, tuples: Any) -> None:
 
 @inlined
 def enter_level(t: Any, checks: Any, e: Any, slots: Any) -> Any:
-    """Puts new tuples into node e; returns those that have all it takes to be alive. These stand apart from their
-    chains of parents until `carry` knows whether they are live."""
+    """Inserts new tuples into node e; returns those that are alive. These are not in their chains of parents until
+    `carry` determines whether they are live."""
     status, counter = status_of(t, e), counter_of(t, e)
     full, first = column(t, e, FULL), first_child(t, e)
     out = np.empty(slots.size, np.int32)
@@ -173,7 +173,7 @@ def enter_level(t: Any, checks: Any, e: Any, slots: Any) -> Any:
 
 @inlined
 def go_out(t: Any, e: Any, slots: Any) -> None:
-    """Takes tuples, dead by now, out of node e."""
+    """Removes dead tuples from node e."""
     status, counter = status_of(t, e), counter_of(t, e)
     for j in range(slots.size):
         if j % AHEAD == 0:
@@ -211,7 +211,7 @@ def find_members(t: Any, e: Any, slots: Any) -> Any:
 
 @inlined
 def prefetch_parents(t: Any, c: Any, alone: Any, flipped: Any, j: Any, n: Any) -> None:
-    """Asks for the first parent of c under each flipped key from j on (or the flipped parents themselves)."""
+    """Prefetches the first parent of c under each flipped key from j on (or the flipped parents themselves)."""
     p, stop = parent_of(t, c), min(j + AHEAD, n)
     keys = column(t, c, KEYS)
     if not is_far(t, p):
@@ -258,12 +258,12 @@ def recount(t: Any, checks: Any, c: Any, flipped: Any, n: Any, step: Any, work: 
 
 @inlined
 def carry(t: Any, checks: Any, e: Any, changed: Any, sign: Any, stop: Any, own: Any, work: Any) -> Any:
-    """Makes tuples of e alive (sign 1) or dead (sign -1) and carries what flips up the tree. `own` says that they come
-    or go themselves, and do not only change with what is below them.
+    """Makes tuples of e alive (sign 1) or dead (sign -1) and propagates flips up the tree. `own`: they are inserted or
+    deleted themselves, rather than changed by tuples below.
 
-    Stops before marking anything at node `stop` (-1: never), and before what an anti edge turns to the other sign;
-    returns (node, sign, tuples) still to be marked there, or node -1, then the child node of a left edge whose keys
-    flipped, or -1, and those keys (parents, on an edge with a comparison)."""
+    Stops before marking anything at node `stop` (-1: never), and before an anti edge, which reverses the sign; returns
+    (node, sign, tuples) still to be marked there, or node -1, then the child node of a left edge whose keys flipped, or
+    -1, and those keys (parents, on an edge with a comparison)."""
     first_node, first_changed = e, changed
     log = np.empty(max(16, 2 * changed.size), np.int32)
     marks = np.empty((16, 2), np.int64)  # levels passed: node, end of its tuples in the log
@@ -272,7 +272,7 @@ def carry(t: Any, checks: Any, e: Any, changed: Any, sign: Any, stop: Any, own: 
     pending, pending_sign, waiting = np.int64(-1), np.int64(0), none
     left, left_keys = np.int64(-1), none
     while changed.size > 0:
-        if not own or levels > 0:  # the caller has asked for those that come or go themselves
+        if not own or levels > 0:  # the caller has prefetched tuples that are inserted or deleted themselves
             for j in range(0, changed.size, AHEAD):
                 prefetch_tuples(t, e, changed, j)
         if sign > 0:
@@ -364,7 +364,7 @@ def leave(tree: Any, e: Any, slots: Any) -> None:
 
 @kernel("UniTuple(i4[::1], 2)(i8, i8, i4[::1])")
 def members_of(tree: Any, e: Any, slots: Any) -> Any:
-    """Those of the tuples that are in node e, and those of them that are alive."""
+    """The tuples that are in node e, and those of them that are alive."""
     return find_members(as_int64(tree), e, slots)
 
 
@@ -375,7 +375,7 @@ def rise(tree: Any, assertions: Any, e: Any, changed: Any, sign: Any, stop: Any,
 
 @kernel("void(i8, i8, i8, i4[::1], i8, i8[::1])")
 def change_unseen(tree: Any, assertions: Any, e: Any, slots: Any, sign: Any, work: Any) -> None:
-    """Tuples of node e come or go, with all that follows, when nobody asks which results change."""
+    """Inserts or deletes tuples of node e, with all consequences, without reporting the tuples that change."""
     t, checks = as_int64(tree), as_int64(assertions)
     node, way, own = np.int64(e), np.int64(sign), True
     if sign > 0:

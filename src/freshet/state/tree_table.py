@@ -29,7 +29,7 @@ KEY_BYTES, LINK_BYTES = 16, 8  # of a key, and of a tuple's links
 # A tuple's links in a chain: int32[tuples, 2].
 AFTER, BEFORE = 0, 1
 
-APART = -1  # in place of a link back: the tuple stands in no chain of parents now
+APART = -1  # in place of a link back: the tuple is currently in no chain of parents
 
 ABSENT, PRESENT, ALIVE, LIVE = range(4)  # status
 INNER, SEMI, ANTI, LEFT = range(4)  # kind
@@ -37,7 +37,7 @@ INNER, SEMI, ANTI, LEFT = range(4)  # kind
 # Comparison of the parent's value with the child's. Greater is less with both values turned around (~).
 NONE, LESS, AT_MOST, UNEQUAL = range(4)
 
-# In BAND: no other comparison says how far the child's value may lie beyond the parent's.
+# In BAND: no other comparison limits the distance between the values of child and parent.
 ANY_DISTANCE = -1
 
 # An assertion: two paths of nodes down from the tuple it is checked on, then a lane at the end of each.
@@ -48,7 +48,7 @@ CHECK_COLUMNS = 2 * (CHECK_STEPS + 2)
 COUNTED, FLIPPED = 0, 1
 
 
-# Accessors: what a column of the table means, by name. They compile to the read itself.
+# Accessors: named reads of columns, which are inlined.
 
 
 @inlined
@@ -77,7 +77,7 @@ def lanes_of(t: Any, e: Any) -> Any:
 
 @inlined
 def keys_of(t: Any, e: Any) -> Any:
-    """What the edge above node e keeps a key, KEY_COLUMNS each."""
+    """The entries of keys on the edge above node e, KEY_COLUMNS each."""
     return as_int32(t[e * TREE_COLUMNS + KEYS])
 
 

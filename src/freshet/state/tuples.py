@@ -1,9 +1,9 @@
 """Distinct rows of 64-bit lanes and their slots: the one hash structure under tables, key dictionaries and groups.
 
-A slot is a small integer that stays a row's own until the row is removed; freed slots are used again first. The index
-is open addressing with linear probing (state/places); an entry holds 32 bits of hash next to the slot, so a probe
-touches a row only when it very likely matches, and removal shifts later entries back instead of leaving tombstones: no
-drift under endless churn.
+A slot is a small integer that belongs to a row until the row is removed; freed slots are reused first. The index is
+open addressing with linear probing (state/places); an entry holds 32 bits of hash next to the slot, so a probe touches
+a row only when it very likely matches, and removal shifts later entries back instead of leaving tombstones, so the
+index does not degrade under many changes.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def same_row(lanes: Any, slot: Any, rows: Any, j: Any, width: Any) -> Any:
 
 @inlined
 def probe(table: Any, lanes: Any, rows: Any, j: Any, width: Any, h: Any) -> Any:
-    """Position in `table` of row j's entry, or of the empty place where it would go."""
+    """Position in `table` of row j's entry, or of the empty place for it."""
     at = home(table, np.int64(h))
     while True:
         entry = table[at]
@@ -57,8 +57,8 @@ def probe(table: Any, lanes: Any, rows: Any, j: Any, width: Any, h: Any) -> Any:
 
 @inlined
 def prefetch_rows(table: Any, lanes: Any, rows: Any, j: Any, width: Any, hashes: Any) -> None:
-    """Hashes the rows from j on, and asks for what `probe` will read for them: their places in the table, then the rows
-    found there."""
+    """Hashes the rows from j on, and prefetches what `probe` will read for them: their places in the table, then the
+    rows found there."""
     n = min(AHEAD, rows.shape[0] - j)
     for i in range(n):
         hashes[i] = hash_row(rows, j + i, width)
@@ -75,7 +75,7 @@ def prefetch_rows(table: Any, lanes: Any, rows: Any, j: Any, width: Any, hashes:
 
 @inlined
 def prefetch_slots(lanes: Any, slots: Any, j: Any) -> None:
-    """Asks for the rows in the slots from j on."""
+    """Prefetches the rows in the slots from j on."""
     if lanes.shape[0] < FAR:
         return
     stored, row_bytes = lanes.ctypes.data, 8 * lanes.shape[1]
@@ -166,13 +166,13 @@ class Tuples:
         return int(self.meta.data[LIVE])
 
     def reserve(self, rows: int) -> None:
-        """Room for that many more rows."""
+        """Makes room for that many more rows."""
         meta = self.meta.data
         need = int(meta[USED]) + rows
         if need > len(self.occupancy.data):
             self.lanes.grow(need)
             self.free.grow(self.lanes.capacity)
-            self.occupancy.match(self.lanes.capacity)  # last: memory may fail, and this one says that all have room
+            self.occupancy.match(self.lanes.capacity)  # last: memory may fail, and its capacity implies the others'
         widen(self.table, int(meta[LIVE]) + rows)
 
     def find(self, rows: Int64s) -> Slots:
@@ -185,7 +185,7 @@ class Tuples:
         return self.add_fresh(rows)[0]
 
     def add_fresh(self, rows: Int64s) -> tuple[Slots, Bools]:
-        """Slot of each row, and whether this call made it. A row whose key is here already is left as it is."""
+        """The slot of each row, and whether this call created it. A row whose key already exists is unchanged."""
         self.reserve(len(rows))
         out, fresh = np.empty(len(rows), np.int32), np.empty(len(rows), np.bool_)
         add_rows(
@@ -204,8 +204,8 @@ class Tuples:
         return np.flatnonzero(self.occupancy.data[: self.used]).astype(np.int32)
 
     def repack(self) -> Slots:
-        """Moves the rows to the first slots, in the order of those they had, which it returns. Memory that is needed
-        for it is there before anything changes."""
+        """Moves the rows to the first slots, in the order of their old slots, which it returns. All memory is allocated
+        before anything changes."""
         slots, meta = self.slots(), self.meta.data
         rows = np.ascontiguousarray(self.lanes.data[slots])
         out, fresh = np.empty(len(rows), np.int32), np.empty(len(rows), np.bool_)
@@ -224,9 +224,9 @@ class Tuples:
         return slots
 
     def shrink(self) -> None:
-        """Gives back the room of slots that were never used, where that is most of it."""
+        """Frees the memory of unused slots, if it is most of it."""
         narrow(self.table, self.live)
-        self.occupancy.shrink(self.used)  # first: this one says that all have room
+        self.occupancy.shrink(self.used)  # first, because its capacity implies that of the others
         for array in (self.lanes, self.free):
             array.shrink(len(self.occupancy.data))
 

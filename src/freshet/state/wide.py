@@ -1,4 +1,4 @@
-"""Exact integers of 128 bits over columns of lanes, with room for every intermediate that SQL decimals need.
+"""Exact 128-bit integers over columns of lanes, with room for every intermediate result of SQL decimals.
 
 A value is hi * 2**64 + unsigned(lo). Two laws cover all decimal arithmetic on unscaled values:
 
@@ -328,7 +328,7 @@ def high(lo: Int64s, hi: Int64s | None) -> Int64s:
 
 
 def narrow(lo: Int64s, hi: Int64s) -> Int64s | None:
-    """None when every value fits one lane: the upper lane only repeats the sign."""
+    """None if every value fits one lane, that is, if the upper lane only repeats the sign."""
     return None if np.array_equal(hi, lo >> 63) else hi
 
 

@@ -50,7 +50,7 @@ def assert_fresh(db: Database) -> None:
     inner = inside(db)
     with inner.access.lock:
         for key, view in db.views.items():
-            expected = _bag(inner.asking.answer(inner.state.catalog.views[key]))
+            expected = _bag(inner.one_off.answer(inner.state.catalog.views[key]))
             actual = _bag(view.to_arrow())
             if actual != expected:
                 lost, extra = expected - actual, actual - expected

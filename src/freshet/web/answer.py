@@ -1,8 +1,7 @@
 """An answer as the page shows it: a window of rows, sorted, filtered and cut on the server.
 
-Whatever the size of the answer, no more than a window travels, and no more than MOST_ROWS or MOST_BYTES are looked at:
-beyond that the window is over the first rows as they are enumerated, and says so. Columns are taken by their place, so
-names may repeat.
+Whatever the size of the answer, only a window of it is sent, and at most MOST_ROWS or MOST_BYTES are read: beyond that
+the window covers the first rows enumerated, and says so. Columns are identified by position, so names may repeat.
 """
 
 from __future__ import annotations
@@ -30,12 +29,12 @@ MOST_BYTES = 128 << 20
 PAGE = 500
 CELLS = 25_000  # values in a window, at most
 CELL = 400  # characters of a value that are shown
-_TIES = 8  # columns that order rows which the chosen one leaves equal
+_TIES = 8  # columns that break ties of the chosen one
 
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """What of an answer somebody looks at."""
+    """The part of an answer that a page shows."""
 
     sort: str | None = None
     descending: bool = False
@@ -45,7 +44,7 @@ class Window:
 
     @classmethod
     def of(cls, given: dict[str, Any]) -> Window:
-        """From a message, with what does not fit brought into bounds."""
+        """From a message; values out of bounds are clamped."""
         size = given.get("size")
         page = given.get("page")
         return cls(
@@ -58,7 +57,7 @@ class Window:
 
 
 @dataclass(frozen=True, slots=True)
-class Shown:
+class ShownRows:
     rows: list[list[str | None]]
     matching: int
     page: int
@@ -72,18 +71,18 @@ def chosen(answer: pa.Table, window: Window) -> pa.Table:
     return _sorted(_filtered(answer, window.filter), column, window.descending)
 
 
-def show(answer: pa.Table, window: Window) -> Shown:
-    names, found = answer.column_names, chosen(answer, window)
+def show(answer: pa.Table, window: Window) -> ShownRows:
+    names, rows = answer.column_names, chosen(answer, window)
     size = min(window.size, max(1, CELLS // max(1, len(names))))
-    last = max(0, (found.num_rows - 1) // size)
+    last = max(0, (rows.num_rows - 1) // size)
     page = min(window.page, last)
-    part = found.slice(page * size, size)
+    part = rows.slice(page * size, size)
     columns = [texts(c) for c in part.columns]
-    return Shown([list(row) for row in zip(*columns, strict=True)], found.num_rows, page, size)
+    return ShownRows([list(row) for row in zip(*columns, strict=True)], rows.num_rows, page, size)
 
 
 def _sorted(rows: pa.Table, column: int | None, descending: bool) -> pa.Table:
-    """By one column, lists by their text; equal values by the columns from the first on."""
+    """Sorts by one column, lists by their text; ties by the columns from left to right."""
     if column is None or not rows.num_rows:
         return rows
     keys = [column, *(i for i in range(rows.num_columns) if i != column)][:_TIES]
@@ -99,7 +98,7 @@ def _comparable(column: pa.ChunkedArray) -> pa.ChunkedArray:
 
 
 def _filtered(answer: pa.Table, wanted: str) -> pa.Table:
-    """Rows in which some value, as text, contains what is wanted."""
+    """Rows in which some value contains the filter as text."""
     if not wanted.strip() or not answer.num_rows:
         return answer
     parts = []
@@ -159,14 +158,14 @@ def _masked(texts: pa.Array, array: pa.Array) -> pa.Array:
 
 
 def texts(column: pa.ChunkedArray) -> list[str | None]:
-    """Values as people read them, long ones cut."""
+    """Values in readable form, long ones truncated."""
     if pa.types.is_nested(column.type) or pa.types.is_duration(column.type):
         column = as_text(column)
     if pa.types.is_string(column.type):
         column = pc.utf8_slice_codeunits(column, 0, CELL + 1)
     try:
         values = column.to_pylist()
-    except (ValueError, OverflowError):  # dates that Python has none for
+    except (ValueError, OverflowError):  # dates that Python cannot represent
         values = as_text(column).to_pylist()
     return [None if v is None else _text(v) for v in values]
 
@@ -176,8 +175,8 @@ def _text(value: Any) -> str:
         return "true" if value else "false"
     if isinstance(value, bytes):
         return shown(value) if 3 * len(value) < CELL else shown(value[: CELL // 3]) + "…"
-    found = f"{value:.10g}" if isinstance(value, float) else str(value)
-    return found if len(found) <= CELL else found[:CELL] + "…"
+    text = f"{value:.10g}" if isinstance(value, float) else str(value)
+    return text if len(text) <= CELL else text[:CELL] + "…"
 
 
 def delta_rows(delta: pa.Table, most: int) -> Iterator[tuple[int, list[str | None]]]:
@@ -186,11 +185,11 @@ def delta_rows(delta: pa.Table, most: int) -> Iterator[tuple[int, list[str | Non
     yield from zip(weights.to_pylist(), map(list, zip(*map(texts, columns), strict=True)), strict=True)
 
 
-# What columns mean ------------------------------------------------------------------------------------------------
+# Roles of columns -------------------------------------------------------------------------------------------------
 
 
 def keys_of(plan: AnyPlan) -> list[int]:
-    """The columns by which a row stays the same row while its values change: the keys of GROUP BY. None: all."""
+    """The columns that identify a row while its other values change: the keys of GROUP BY. None: all columns."""
     if isinstance(plan, (TopPlan, SortPlan)):
         below = keys_of(plan.source)
         return below if all(i < len(plan.fields) for i in below) else []
@@ -200,12 +199,12 @@ def keys_of(plan: AnyPlan) -> list[int]:
         return []
     keys = len(plan.grouping.keys)
     shown = ((i, o) for i, o in enumerate(plan.outputs) if isinstance(o, GroupRef))
-    found = {o.column: i for i, o in shown if o.column < keys}
-    return sorted(found.values()) if len(found) == keys else []
+    key_outputs = {o.column: i for i, o in shown if o.column < keys}
+    return sorted(key_outputs.values()) if len(key_outputs) == keys else []
 
 
 def measures_of(plan: AnyPlan) -> list[int]:
-    """The columns a chart can show: the numbers of groups, and of rows that are no groups, what is no plain integer."""
+    """The columns a chart can show: numeric columns; if rows are not groups, integers are left out."""
     keys, grouped = keys_of(plan), is_grouped(plan)
     return [
         i for i, f in enumerate(plan.fields)

@@ -1,7 +1,7 @@
-"""The views on the page: made, watched, read and closed, each for itself.
+"""The views on the page: each is created, watched, read and closed independently.
 
 Law: an error of one view is shown in that view's place only. The answer of a view is read at most once a version, and
-only when a page looks or a sample is due; while the engine is at work for somebody else pages see what was last read.
+only if a page shows it or a sample is due; while the engine is busy, pages show the last answer read.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ MOST_VIEWS = 12
 MOST_LOGGED = 200
 MOST_TEXT = 200_000
 MOST_SQL = 20_000
-GLANCE = 0.2  # seconds that a page waits for the engine before it is shown what was last read
+GLANCE = 0.2  # seconds that a page waits for the engine before it shows the last answer read
 WINDOW = 5.0  # seconds of processor time to sort and filter
 
 
@@ -42,7 +42,7 @@ class Board:
     fixed_views = False
 
     def __init__(self) -> None:
-        self.lock = threading.RLock()  # around `views` and `_making`, and what is counted of views
+        self.lock = threading.RLock()  # protects `views`, `_making` and the counts of views
         self.views: dict[str, Watched] = {}
         self._making: set[str] = set()
         self.listeners: list[Callable[[], None]] = []
@@ -51,7 +51,7 @@ class Board:
         self._closed = threading.Event()
 
     def note(self, text: str) -> None:
-        """For the page's log."""
+        """Adds a line to the page's log."""
         with self.lock:
             self.log.append((round(time.time(), 3), text))
             self.logged += 1
@@ -62,25 +62,25 @@ class Board:
             raise PlanError(
                 f"the text has {len(text):,} characters; a query may have {MOST_SQL:,}, a plan {MOST_TEXT:,}"
             )
-        catalog = self.engine.catalog.copy()  # views come and go meanwhile
+        catalog = self.engine.catalog.copy()  # views may be created and dropped meanwhile
         if text.lstrip().startswith("{"):
             return Plan.from_json(text, catalog)
         return make_plan(_bare(text), catalog)
 
     def create(self, name: str, query: str | Plan) -> Watched:
         if not re.fullmatch(r"[A-Za-z_]\w{0,40}", name):
-            raise SqlError(f"{name!r} is no name for a view; use letters, digits and _, at most 41")
+            raise SqlError(f"{name!r} is not a valid view name; use letters, digits and _, at most 41")
         if self.fixed_views:
             raise PlanError("this page shows a running job; add the view to its file and start it again")
         key, engine = name.lower(), self.engine
-        with self.lock:  # the name and the place are taken together
+        with self.lock:  # the name and the slot are reserved together
             if key in self.views or key in self._making:
                 raise PlanError(f"view {name} already exists; close it first, or choose another name")
             if len(self.views) + len(self._making) >= MOST_VIEWS:
-                raise PlanError(f"there are {MOST_VIEWS} views, which is the most; close one first")
+                raise PlanError(f"there are already {MOST_VIEWS} views, the maximum; close one first")
             self._making.add(key)
         try:
-            # Not under the lock: an engine that tells of changes while it makes the view would wait for it.
+            # Not under the lock: an engine that reports changes while it creates the view would wait for it.
             plan = engine.create(name, query if isinstance(query, Plan) else _bare(query))
             try:
                 return self.watch(name, plan, engine)
@@ -93,7 +93,8 @@ class Board:
             self._notify()
 
     def watch(self, name: str, plan: Plan, engine: Engine | None = None) -> Watched:
-        """Shows a view that the engine keeps. Changes that come meanwhile wait, and are counted if they are newer."""
+        """Shows a view that the engine maintains. Changes that arrive meanwhile are buffered, and counted if they are
+        newer."""
         made = Watched.of(name, plan)
         with self.lock:
             if engine is not None and engine is not self.engine:
@@ -132,7 +133,7 @@ class Board:
         with self.lock:
             for name, delta in deltas.items():
                 view = self.views.get(name.lower())
-                # A view that was made since has this version in its first answer already.
+                # The first answer of a view created since already includes this version.
                 if view is not None and version > view.version:
                     try:
                         view.count(version, delta)
@@ -141,8 +142,8 @@ class Board:
         self._notify()
 
     def failed(self, name: str, reason: str) -> None:
-        """The engine has given a view up."""
-        with self.lock:  # one that is being made is there when that is done
+        """The engine has stopped maintaining a view."""
+        with self.lock:  # a view that is being created is registered when that is done
             view = self.views.get(name.lower())
             if view is not None:
                 self._fail(view, reason)
@@ -153,7 +154,7 @@ class Board:
         self.note(f"view {view.name} has ended: {reason}")
 
     def look(self, view: Watched, patience: float = PATIENCE) -> Look:
-        """What the view is now; what it was, if the engine is at work for longer than there is patience."""
+        """The current state of the view, or its last known state if the engine is busy for longer than `patience`."""
         last = view.last
         if view.error is not None:
             raise PlanError(view.error)
@@ -166,14 +167,14 @@ class Board:
                 raise
         except (BudgetError, EvaluationError) as e:
             self._give_up(view, e)
-        except FreshetError:  # it was dropped, or the engine was changed, in between
+        except FreshetError:  # it was dropped, or the engine was replaced, in between
             raise
         except Exception as e:
             self._give_up(view, e)
         return last
 
     def _give_up(self, view: Watched, error: Exception) -> NoReturn:
-        """A view that cannot be read ends, so that it does not hold the engine again and again."""
+        """A view that cannot be read ends, so that it does not occupy the engine again and again."""
         self._fail(view, reason_of(error))
         if not self._closed.is_set() and not self.fixed_views:
             with suppress(FreshetError):  # another view may read it
@@ -185,7 +186,7 @@ class Board:
             wake()
 
     def looked_at(self, name: str, window: Window, chart: dict[str, Any]) -> dict[str, Any]:
-        """A view as somebody looks at it; in its place, why it cannot be shown."""
+        """A view as a page shows it; if it cannot be shown, the reason."""
         view = self.view(name)
         try:
             look = self.look(view, GLANCE)

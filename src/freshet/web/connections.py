@@ -1,8 +1,8 @@
 """How long a connection may take, and how many there may be.
 
-Whoever opens connections and says nothing, says it a byte at a time, or does not read what is sent, would otherwise
-hold them indefinitely. Each must have sent a request within HEAD, its body within BODY, and take what is sent to it
-without a pause of STALL; what is not done by then is ended, without another word.
+Otherwise a client that opens connections and sends nothing, sends one byte at a time, or does not read the response
+could hold them indefinitely. A client must send its request within HEAD and its body within BODY, and must not stop
+reading for STALL; otherwise the connection is closed without a response.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 MOST = 200  # connections, open pages among them
-HEAD = 10.0  # seconds to send a request, from the connection's or the last answer's end on
+HEAD = 10.0  # seconds to send a request, from the start of the connection or the last response
 BODY = 20.0  # seconds to send its body
-STALL = 15.0  # seconds in which something of what waits must have been taken
+STALL = 15.0  # seconds within which some pending data must have been read
 ENDING = 5.0  # seconds that a connection which is closing may take
 
 logger = logging.getLogger("freshet.web")
@@ -36,12 +36,12 @@ class Http(H11Protocol):
 
 
 class Uvicorn(uvicorn.Server):
-    """Ends connections that take too long; and when it stops, lets `ending` say good-bye to those that are open."""
+    """Closes connections that take too long; when it stops, calls `ending` to close the open pages."""
 
     def __init__(self, config: uvicorn.Config, ending: Callable[[], None]) -> None:
         super().__init__(config)
         self._ending = ending
-        self._since: dict[Any, tuple[object, float]] = {}  # by connection: what it is at, and since when
+        self._since: dict[Any, tuple[object, float]] = {}  # by connection: its current phase, and since when
 
     async def on_tick(self, counter: int) -> bool:
         if counter % 10 == 0:
@@ -62,7 +62,7 @@ class Uvicorn(uvicorn.Server):
         self._ending()
         for server in self.servers:
             server.close()
-        for _ in range(10):  # open pages are notified; one that does not read is not waited for
+        for _ in range(10):  # open pages are notified; those that do not read are not waited for
             if not self.server_state.tasks:
                 break
             await asyncio.sleep(0.05)
@@ -73,7 +73,7 @@ class Uvicorn(uvicorn.Server):
 
 
 def _doing(connection: Any) -> tuple[object, float | None]:
-    """What a connection is at, equal as long as it makes no progress, and how long that may last."""
+    """The current phase of a connection, which stays equal while it makes no progress, and how long it may last."""
     transport = connection.transport
     waiting = transport.get_write_buffer_size()
     if transport.is_closing():
@@ -81,7 +81,7 @@ def _doing(connection: Any) -> tuple[object, float | None]:
     if waiting:
         return ("sending", waiting), STALL
     if not isinstance(connection, H11Protocol):
-        return "open page", None  # its own pings find out whether it is still there
+        return "open page", None  # its own pings detect whether it is still there
     cycle: Any = connection.cycle  # None before the first request
     if cycle is None or cycle.response_complete:
         return ("waiting for a request", cycle), HEAD

@@ -1,8 +1,8 @@
-"""A view that fails alone: on a page, a query that has no answer or costs too much must not stop the others.
+"""Contains the failure of a view: on a page, a query that has no answer or costs too much must not stop the others.
 
 In a database a transaction that some view has no answer for is refused, since the rows may be at fault. On a page the
-rows come from a stream and the queries from whoever looks: the query is at fault, so the transaction stands and the
-view ends. From its failure on it takes nothing in and has no answer.
+rows come from a stream and the queries from its visitors: the query is at fault, so the transaction is committed and
+the view ends. After its failure the view ignores changes and has no answer.
 """
 
 from __future__ import annotations
@@ -29,17 +29,21 @@ class Contained(Maintained):
     def __init__(self, query: Maintained, budget: Budget) -> None:
         self.query, self.budget = query, budget
         self.failure: str | None = None
-        self.scope, self.plan, self.pool = query.scope, query.plan, query.pool
+        self.scope = query.scope
+        self.plan = query.plan
+        self.pool = query.pool
         self.below, self.reads = query.below, query.reads
         self.steps = query.steps
-        self.types, self.width, self.has_text = query.types, query.width, query.has_text
+        self.types = query.types
+        self.width = query.width
+        self.has_text = query.has_text
         self.delta_schema, self.no_delta = query.delta_schema, query.no_delta
 
     def _try(self, step: Callable[[], None]) -> None:
         if self.failure is not None:
             return
         try:
-            with unbudgeted(), self.budget:  # its own alone: what others spend is not its fault
+            with unbudgeted(), self.budget:  # only its own: the cost of others is not its fault
                 step()
         except Exception as e:
             self.failure = reason_of(e)
@@ -54,15 +58,15 @@ class Contained(Maintained):
         self._try(lambda: self.query.reweigh(table, slots, before))
 
     def finish(self) -> Rows:
-        found = joined([], self.width)
+        delta = joined([], self.width)
 
         def step() -> None:
-            nonlocal found
-            found = self.query.finish()
+            nonlocal delta
+            delta = self.query.finish()
 
         self._try(step)
         self.budget.renew()
-        return found
+        return delta
 
     def batches(self, rows: int) -> Iterator[list[Column]]:
         self._check()
@@ -98,7 +102,7 @@ class Contained(Maintained):
 
 
 def reason_of(error: Exception) -> str:
-    """What a failed view says of itself; what is no fault of its query goes to the log."""
+    """The reason shown for a failed view; errors that are not the fault of its query go to the log."""
     if isinstance(error, EvaluationError):
         return f"it has no answer: {error.reason}; guard the expression and create the view again"
     if isinstance(error, FreshetError):

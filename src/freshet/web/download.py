@@ -1,8 +1,8 @@
-"""An answer as a file to keep: CSV for spreadsheets, Parquet for programs.
+"""Downloads an answer as a file: CSV for spreadsheets, Parquet for programs.
 
-A spreadsheet runs a text cell that begins like a formula (=, +, -, @, a tab or a line break), and what a table holds
-may come from anybody. Such cells get an apostrophe before them in CSV, which spreadsheets take for "this is text".
-Numbers, dates and Parquet files are left as they are.
+A spreadsheet runs a text cell that begins like a formula (=, +, -, @, a tab or a line break), and the contents of a
+table may come from anybody. Such cells get an apostrophe before them in CSV, which spreadsheets take for "this is
+text". Numbers, dates and Parquet files are left as they are.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
-"""What the page needs of whatever keeps its views: in this process, or on Spark.
+"""The interface between the page and the engine that maintains its views, in this process or on Spark.
 
-Law: `changed` is called once for each version, in order, with the deltas that lead to it; a look is of one version.
-`health` and `catalog` answer at once, whatever the engine is doing; everything else may take as long as a budget lasts.
+Law: `changed` is called once for each version, in order, with the deltas that lead to it; `look` reads a single
+version. `health` and `catalog` answer at once, whatever the engine is doing; everything else may take as long as a
+budget lasts.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ Changed = Callable[[int, Mapping[str, pa.Table]], None]
 #: Takes the name of a view that has failed, and why.
 Failed = Callable[[str, str], None]
 
-BUDGET = 5.0  # seconds of processor time for a view: to be made, to be read, to be kept through one transaction
+BUDGET = 5.0  # seconds of processor time for a view: to create it, to read it, to maintain it in one transaction
 _MEMORY = max(1 << 29, os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 4)
 _CHUNK = 4_096  # rows read at a time: texts may be long
 _REMEDY = "select less, or start the page with a larger --budget"
@@ -68,27 +69,27 @@ class Engine(Protocol):
     def drop(self, name: str) -> None: ...
 
     def apply(self, changes: Mapping[str, pa.Table]) -> int:
-        """One transaction; how many rows it changes."""
+        """Applies one transaction; returns the number of rows changed."""
 
     def look(self, name: str, patience: float = PATIENCE) -> Look: ...
 
     def count(self, name: str) -> tuple[int, int]:
-        """Version, and rows of the answer."""
+        """The version, and the number of rows in the answer."""
 
     def health(self) -> dict[str, Any]:
-        """What was last known, at once."""
+        """The last known figures, without waiting."""
 
     def table_rows(self) -> dict[str, int]:
-        """The different rows of each table as last known; tables of which nothing is known are left out."""
+        """The last known number of distinct rows of each table; unknown tables are left out."""
 
     def refresh(self) -> None:
-        """Finds out what `health` answers."""
+        """Updates the figures that `health` returns."""
 
     def cancel(self, name: str | None = None) -> None:
-        """Ends the making of a view; without a name, everything under way."""
+        """Cancels the creation of a view; without a name, everything under way."""
 
     def close(self) -> bool:
-        """Whether it came to an end; otherwise something is still at work, and only the process's end will stop it."""
+        """Whether it ended; otherwise something is still running, and only the end of the process will stop it."""
 
 
 class InProcess:
@@ -98,12 +99,14 @@ class InProcess:
         self, ddl: str, fixed: Mapping[str, pa.Table], changed: Changed, failed: Failed,
         adapt: bool | freshet.Adapt = True, seconds: float = BUDGET,
     ) -> None:  # fmt: skip
-        self.db, self.meter, self.seconds = freshet.connect(adapt=adapt), Meter(), seconds
+        self.db = freshet.connect(adapt=adapt)
+        self.meter = Meter()
+        self.seconds = seconds
         self._changed, self._failed = changed, failed
         self._turn = Turn()
         self._making: dict[str, Budget] = {}
         self._reading: Budget | None = None
-        self._keeping: list[Budget] = []  # one a view; known here, since the database may be busy when all is cancelled
+        self._keeping: list[Budget] = []  # one a view; stored here: the database may be busy when all are cancelled
         self._cancelled = False
         self.db.execute(ddl)
         if fixed:
@@ -140,7 +143,7 @@ class InProcess:
             del self._making[name.lower()]
 
     def _contain(self) -> None:
-        """Every view fails alone, also one that has moved to another join tree since."""
+        """Contains the failures of every view, also of one that has switched to another join tree since."""
         operators = inside(self.db).state.core.operators
         for name, operator in operators.items():
             if not isinstance(operator, Contained):
@@ -173,7 +176,7 @@ class InProcess:
         with self._turn.taken(None):
             self._contain()
             start = time.perf_counter()
-            with self._budget():  # of what is no view's own: moving to another join tree
+            with self._budget():  # for work outside of views: switching to another join tree
                 tx = self.db.apply(changes)
             self.meter.add(rows, time.perf_counter() - start)
             deltas, failures = self._outcome(tx)
@@ -198,7 +201,7 @@ class InProcess:
             elif delta.num_rows:
                 deltas[name] = delta
         for name in failures:
-            with suppress(FreshetError):  # another view may read it, and ends by itself when it is next read
+            with suppress(FreshetError):  # another view may read it, and ends when it is next read
                 self._drop(name)
         return deltas, failures
 
@@ -208,7 +211,7 @@ class InProcess:
         return self._rows
 
     def _find_out(self) -> None:
-        """In turn: nobody else touches the database meanwhile."""
+        """Called while holding the turn: nobody else uses the database meanwhile."""
         self._metrics = self.db.metrics()
         self._rows = {name: int(table.tuples.live) for name, table in inside(self.db).state.core.tables.items()}
 
@@ -239,7 +242,7 @@ class InProcess:
                 budget.cancel("it was cancelled")
 
     def close(self) -> bool:
-        """Nothing of it is kept, so what does not end in a moment is left as it is."""
+        """Nothing is stored, so work that does not end soon is abandoned."""
         self.cancel()
         try:
             with self._turn.taken(0.5):
@@ -255,8 +258,8 @@ def _per_change(spent: list[dict[str, Any]]) -> float | None:
 
 
 def read_view(view: View) -> tuple[pa.Table, bool]:
-    """The answer, or its first rows, and whether these are all. Nothing changes the view meanwhile. What is too
-    large to be shown whole is not sorted either."""
+    """The answer, or its first rows, and whether these are all. The view does not change meanwhile. An answer that is
+    too large to be shown whole is not sorted."""
     batches, rows, size = [], 0, 0
     ordered = not isinstance(view.plan.root, SortPlan) or view.count() <= MOST_ROWS
     for batch in view.batches(_CHUNK, ordered=ordered):

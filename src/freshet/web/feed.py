@@ -1,4 +1,5 @@
-"""The thread that feeds an engine: a scenario's changes, so many a second, until paused, restarted or closed."""
+"""The thread that feeds an engine with the changes of a scenario, at a given rate, until paused, restarted or
+closed."""
 
 from __future__ import annotations
 
@@ -16,16 +17,16 @@ from freshet.errors import FreshetError, PlanError
 
 logger = logging.getLogger("freshet.web")
 BEATS = 20  # transactions a second, at most
-LEAD = 2.0  # seconds of processor time in which a stream may hurry, so that there is something to see
-#: A page must not make this machine connect to others: whoever starts it may add one.
+LEAD = 2.0  # seconds of processor time during which the stream is not throttled, so that there is something to see
+#: A page must not make this machine connect to others; only the user who starts it may add one.
 MASTERS = ("local[1]", "local[2]", "local[4]", "local[*]")
 
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """What the page's Settings hold. `window`: share of the rows present at a time; `speed`: changed rows a second;
-    `adapt`: how many times cheaper another join tree must be before a view moves to it, in process (0: never);
-    `master`: where Spark runs."""
+    """The page's settings. `window`: share of the rows present at a time; `speed`: changed rows a second; `adapt`: how
+    many times cheaper another join tree must be before a view moves to it, in process (0: never); `master`: where Spark
+    runs."""
 
     source: str = "tpch"
     scale: float = 0.01
@@ -39,7 +40,7 @@ class Settings:
     adapt: float = Adapt().ratio
 
     def changed(self, given: dict[str, Any], sources: tuple[str, ...], masters: tuple[str, ...] = MASTERS) -> Settings:
-        """With what a message says, checked."""
+        """The settings changed as a message says, checked."""
         known = asdict(self)
         for name, value in given.items():
             if name not in known:
@@ -60,7 +61,7 @@ class Settings:
         ):
             if not least <= known[name] <= most:
                 raise PlanError(f"{name} is {known[name]}; give {least:g} to {most:,}")
-        adapting(made.adapt)  # says what is wrong with it
+        adapting(made.adapt)  # raises an error that says what is wrong
         for name, choices in (
             ("source", sources), ("mode", MODES), ("engine", ("in-process", "spark")), ("master", masters),
         ):  # fmt: skip
@@ -70,15 +71,19 @@ class Settings:
 
 
 class StreamFeed:
-    """`make`: the transactions of one round; `apply`: takes one, and says how many rows changed; `seen`: whether there
-    is something to see yet. Until there is, changes come as fast as they are taken."""
+    """`make`: the transactions of one round; `apply`: applies one and returns the number of rows changed; `seen`:
+    whether there is something to see yet. Until then, changes are applied as fast as possible."""
 
     def __init__(
         self, make: Callable[[], Iterator[Transaction]], apply: Callable[[Transaction], int], speed: int, repeat: bool,
         failed: Callable[[str], None], seen: Callable[[], bool] = lambda: True,
     ) -> None:  # fmt: skip
-        self._make, self._apply, self.speed, self.repeat, self._failed = make, apply, speed, repeat, failed
-        self._seen, self.ahead = seen, threading.Event()  # set when there is something to see, or has been time for it
+        self._make = make
+        self._apply = apply
+        self.speed = speed
+        self.repeat = repeat
+        self._failed = failed
+        self._seen, self.ahead = seen, threading.Event()  # set when there is something to see, or its time is up
         self._going, self._closed = threading.Event(), threading.Event()
         self.finished = False
         self._thread = threading.Thread(target=self._run, name="freshet feed", daemon=True)
@@ -104,7 +109,7 @@ class StreamFeed:
         self._going.set()
 
     def close(self, patience: float = 30.0) -> bool:
-        """Whether the transaction under way has ended within so many seconds."""
+        """Whether the current transaction ended within that many seconds."""
         self._closed.set()
         self._going.set()
         if self._thread.is_alive() and threading.current_thread() is not self._thread:

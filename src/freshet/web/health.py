@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-SECONDS = 5.0  # what rates are taken over
+SECONDS = 5.0  # the period over which rates are computed
 
 
 @dataclass(slots=True)

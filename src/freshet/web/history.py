@@ -1,4 +1,4 @@
-"""What a view's numbers were: samples over time, for the chart.
+"""The history of a view's numbers: samples over time, for the chart.
 
 A sample holds every group of a small answer; of a larger one, for each number, the groups with the greatest and with
 the least. So a chart of the top or bottom k groups is exact at each moment for them, and its memory is bounded. When
@@ -19,7 +19,7 @@ from freshet.web.answer import texts
 MOST_SAMPLES = 600
 WHOLE = 200  # answers up to this size are kept whole
 EXTREMES = 25
-ROWS = -1  # stands for the number of rows, among the columns
+ROWS = -1  # represents the number of rows among the columns
 
 Group = tuple[str | None, ...]
 
@@ -55,17 +55,17 @@ class GroupHistory:
             self.samples = self.samples[:half:2] + self.samples[half:]
 
     def _extremes(self, answer: pa.Table) -> pa.Table:
-        found = []
+        places = []
         for m in self.measures:
-            numbers = pa.table({"number": answer.column(m)})  # by its place: names may repeat
-            found += [
+            numbers = pa.table({"number": answer.column(m)})  # by position: names may repeat
+            places += [
                 pc.select_k_unstable(numbers, EXTREMES, [("number", order)]) for order in ("descending", "ascending")
             ]
-        return answer.take(pc.unique(pa.concat_arrays(found)))
+        return answer.take(pc.unique(pa.concat_arrays(places)))
 
     def chart(self, measure: int, k: int, largest: bool) -> dict[str, Any]:
-        """One number over time, for the k groups where it is greatest (or least) now; groups that have vanished come
-        after those that are there, the last seen first."""
+        """One number over time, for the k groups where it is greatest (or least) now; groups that no longer exist come
+        after existing ones, the last seen first."""
         times = [round(s.at, 3) for s in self.samples]
         if measure == ROWS:
             return {"times": times, "series": [{"group": "rows", "values": [float(s.rows) for s in self.samples]}]}
@@ -80,13 +80,13 @@ class GroupHistory:
         groups = list(ranked)[:k]
         series = []
         for group in groups:
-            # A group that a whole sample lacks has no rows: nothing is there to count or to add up.
+            # A group that is missing from a complete sample has no rows: its counts and sums are 0.
             values = [s.values[group][at] if group in s.values else 0.0 if s.whole else None for s in self.samples]
             series.append({"group": " · ".join("NULL" if g is None else g for g in group) or "all", "values": values})
         return {"times": times, "series": series}
 
 
 def _finite(numbers: pa.ChunkedArray) -> list[float | None]:
-    """What a chart can draw, and JSON can say."""
-    found: list[float | None] = pc.if_else(pc.is_finite(numbers), numbers, None).to_pylist()
-    return found
+    """Numbers that a chart can draw and JSON can represent."""
+    drawable: list[float | None] = pc.if_else(pc.is_finite(numbers), numbers, None).to_pylist()
+    return drawable

@@ -1,7 +1,8 @@
 """What the page shows, kept on the server: the board of views, and the stream that changes them.
 
-Everything a reload needs is here and not in the browser. Transactions come on the feed's thread; pages ask from
-others. `state` and `status` take no lock and no turn at the engine: they answer at once, with what was last known.
+Everything a reload needs is here and not in the browser. Transactions are applied on the thread of the feed; pages send
+requests from others. `state` and `status` take neither a lock nor a turn at the engine: they return the last known
+state at once.
 """
 
 from __future__ import annotations
@@ -52,12 +53,14 @@ class ChangeStream(Protocol):
 
 
 class Hub(Board):
-    """`budget`: seconds of processor time that a view may take, on each occasion."""
+    """`budget`: seconds of processor time that a view may take for each operation."""
 
     def __init__(self, settings: Settings, files: ChangeStream | None = None, budget: float = BUDGET) -> None:
         super().__init__()
-        self.settings, self.files, self.budget = settings, files, budget
-        self._own_master = settings.master  # what whoever started the page has chosen
+        self.settings = settings
+        self.files = files
+        self.budget = budget
+        self._own_master = settings.master  # the settings chosen by the user who started the page
         self.message = ""
         self.stream: ChangeStream
         self.feed: StreamFeed | None = None
@@ -75,12 +78,15 @@ class Hub(Board):
         return tuple(dict.fromkeys((*MASTERS, self._own_master)))
 
     def start(self, views: Mapping[str, str | Plan] | None = None, paused: bool = False) -> None:
-        """Makes the engine and sets the stream going, with the given views or the source's first examples."""
+        """Creates the engine and starts the stream, with the given views or the first examples of the source."""
         chosen = self.settings
         stream: ChangeStream = make_scenario(chosen.source, chosen.scale) if chosen.source != "files" else self._files()
         engine = self._engine(stream)
         with self.lock:
-            self.engine, self.stream, self.views, self.message = engine, stream, {}, ""
+            self.engine = engine
+            self.stream = stream
+            self.views = {}
+            self.message = ""
         if views is None:
             wanted = DEFAULTS.get(chosen.source, tuple(stream.queries)[:MOST_VIEWS])
             views = {_name(title): stream.queries[title] for title in wanted}
@@ -91,13 +97,13 @@ class Hub(Board):
                 self.message = f"view {name} was left out: {e}"
                 self.note(self.message)
         repeat = chosen.repeat and chosen.source != "files"
-        here = isinstance(engine, InProcess)  # Spark takes changes at its own pace, and is not to be flooded
+        here = isinstance(engine, InProcess)  # Spark processes changes at its own pace and must not be flooded
         seen = self._something_to_see if here else lambda: True
         feed = StreamFeed(self._round, self._apply, chosen.speed, repeat, self._stopped, seen)
         self.feed = feed
         feed.start(paused)
         if here and not paused:
-            feed.ahead.wait(5 * LEAD)  # a page that opens now opens on an answer
+            feed.ahead.wait(5 * LEAD)  # so that a page that opens now shows an answer
         self.note(f"the stream begins: {chosen.source}, {chosen.mode}, {chosen.speed:,} a second, {engine.kind}")
         self.begin_sampling()
 
@@ -136,7 +142,7 @@ class Hub(Board):
         self._notify()
 
     def restart(self, given: dict[str, Any]) -> None:
-        """Other settings; the views stay where their tables do."""
+        """Applies other settings; views are kept if their tables stay the same."""
         if self.fixed_views:
             raise PlanError("this page shows a running job; change its file and start it again")
         if not self._steering.acquire(blocking=False):
@@ -164,7 +170,7 @@ class Hub(Board):
             old.close()  # a process has one Spark session at a time
         try:
             self.start(kept if settings.source == before.source else None, paused)
-        except FreshetError:  # it goes on, from the start, as it was
+        except FreshetError:  # it starts again with the previous settings
             self.settings = before
             self.start(kept, paused)
             raise
@@ -187,13 +193,14 @@ class Hub(Board):
             self.feed.close(0)
 
     def close(self) -> bool:
-        """Whether all has come to an end; if not, only the end of the process will stop it."""
+        """Whether everything ended; if not, only the end of the process will stop it."""
         self.cancel()
         ended = self.feed is None or self.feed.close(ENDING)
         return self.engine.close() and ended
 
     def _sample_on(self) -> None:
-        """Samples every view, no more often than takes a tenth of the time; waiting for the engine takes none."""
+        """Samples every view, at most so often that sampling takes a tenth of the time, not counting waiting for the
+        engine."""
         rest, seen, odd = SAMPLE, dict[str, int](), set[int]()
         while not self._closed.wait(rest):
             start = time.thread_time()
@@ -210,15 +217,15 @@ class Hub(Board):
                     seen[view.name] = stamp
                 except FreshetError:  # it has ended, was dropped, or the engine was changed, in between
                     continue
-                except Exception:  # it has no chart, then
+                except Exception:  # then it has no chart
                     logger.exception("view %s could not be sampled", view.name)
                     odd.add(id(view.history))
             rest = max(SAMPLE, 9 * (time.thread_time() - start))
 
-    # What pages ask -------------------------------------------------------------------------------------------
+    # Requests of pages ----------------------------------------------------------------------------------------
 
     def state(self) -> dict[str, Any]:
-        """All that a page needs when it opens."""
+        """Everything that a page needs when it opens."""
         catalog: Catalog = self.engine.catalog
         return {
             "settings": asdict(self.settings),
@@ -257,6 +264,6 @@ def _name(title: str) -> str:
 
 
 def to_json(value: Any) -> str:
-    """What browsers parse: half of a surrogate pair could not be sent."""
+    """JSON that browsers can parse: an unpaired surrogate could not be sent."""
     text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=str)
     return text if text.isascii() else text.encode(errors="replace").decode()

@@ -1,4 +1,4 @@
-"""The page of a running job: its views as the job keeps them, fed by its own micro-batches."""
+"""The page of a running job: its views, updated by the micro-batches of the job."""
 
 from __future__ import annotations
 
@@ -21,10 +21,12 @@ from freshet.web.server import Server
 
 
 class _JobStream:
-    """What the page of a job offers to look at: the job's own queries."""
+    """The stream shown on the page of a job: its own queries, without changes."""
 
     def __init__(self, job: JobFile) -> None:
-        self.ddl, self.queries, self.fixed = "", dict(job.views), dict[str, pa.Table]()
+        self.ddl = ""
+        self.queries = dict(job.views)
+        self.fixed = dict[str, pa.Table]()
 
     def rounds(self, mode: str, window: float, size: int) -> Any:
         return iter(())

@@ -1,7 +1,7 @@
-"""The live connection of a page: what is seen, sent as it changes.
+"""The live connection of a page: sends what the page shows whenever it changes.
 
-A connection sends at most one message a BEAT, whatever happens in between, and that message holds a window of rows: a
-page costs the same at ten changes a second and at ten thousand.
+A connection sends at most one message every BEAT, which contains a window of rows: a page costs the same at ten changes
+a second as at ten thousand.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from freshet.web.turn import BusyError
 from freshet.web.workers import Workers
 
 BEAT = 0.1  # seconds between two messages to a page, at least
-PULSE = 1.0  # and at most: figures age also when nothing changes
+PULSE = 1.0  # and at most: figures change over time even if no data does
 MOST_PAGES = 50
-MOST_MESSAGE = 10_000  # characters of what a page says it looks at
+MOST_MESSAGE = 10_000  # characters of a message from a page
 
 logger = logging.getLogger("freshet.web")
 
@@ -32,7 +32,9 @@ class Pages:
     """The open pages."""
 
     def __init__(self, hub: Hub, workers: Workers) -> None:
-        self.hub, self.workers, self.open = hub, workers, 0
+        self.hub = hub
+        self.workers = workers
+        self.open = 0
         self._closing = False
         self._woken: set[asyncio.Event] = set()
 
@@ -40,7 +42,7 @@ class Pages:
         if self.open >= MOST_PAGES or self._closing:
             await socket.close(1013)
             return
-        self.open += 1  # before anything is waited for: others are counted meanwhile
+        self.open += 1  # before waiting for anything: others are counted meanwhile
         loop, woken = asyncio.get_running_loop(), asyncio.Event()
 
         def wake() -> None:
@@ -77,7 +79,7 @@ class Pages:
             woken.set()
 
     async def _listen(self, socket: WebSocket, looking: dict[str, Any], woken: asyncio.Event) -> None:
-        """What the page looks at, whenever it says so, until it goes."""
+        """Receives what the page shows, until the page is closed."""
         while True:
             message = await socket.receive()
             if message["type"] == "websocket.disconnect":
@@ -106,26 +108,26 @@ class Pages:
                     await asyncio.wait_for(woken.wait(), PULSE)
 
     def _message(self, looking: dict[str, Any], charted: object) -> tuple[str, object]:
-        """What is sent to the page now; and which chart it has then."""
-        found = self._found(looking)
-        seen = found.get("seen")
-        if seen is not None and "chart" in seen:  # a chart travels when it has grown, not with every row
+        """The message to send to the page now, and the version of the chart it will have."""
+        message = self._found(looking)
+        seen = message.get("seen")
+        if seen is not None and "chart" in seen:  # a chart is sent when it has grown, not with every row
             chart = (seen["view"], seen["measure"], seen["samples"], json.dumps(looking.get("chart")))
             if chart == charted:
                 seen.pop("chart")
             charted = chart
-        return to_json(found), charted
+        return to_json(message), charted
 
     def _found(self, looking: dict[str, Any]) -> dict[str, Any]:
         try:
-            found: dict[str, Any] = {
+            message: dict[str, Any] = {
                 "status": self.hub.status(),
                 "views": [v.name for v in list(self.hub.views.values())],
             }
             name, chart = looking.get("view"), looking.get("chart")
             if isinstance(name, str) and name.lower() in self.hub.views:
-                found["seen"] = self.hub.looked_at(name, Window.of(looking), chart if isinstance(chart, dict) else {})
-            return found
+                message["seen"] = self.hub.looked_at(name, Window.of(looking), chart if isinstance(chart, dict) else {})
+            return message
         except Exception:
             logger.exception("a page could not be sent to")
             return {"error": "something broke inside; the server's log says what"}

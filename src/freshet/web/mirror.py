@@ -1,4 +1,4 @@
-"""Views kept elsewhere, on Spark, as the page sees them: a copy of each answer in this process, moved on by deltas.
+"""Copies of views that are maintained on Spark: a copy of each answer in this process, updated with deltas.
 
 A copy is a bag: a table without key in a database of its own, to which every delta is a transaction.
 """
@@ -47,13 +47,16 @@ class Mirror:
 
     def __init__(self, catalog: Catalog, changed: Changed, notes: Path, master: str) -> None:
         """`notes`: the folder that `maintain` was given as `profile`; `master`: Spark's."""
-        self.catalog, self.meter, self._changed, self.master = catalog, Meter(), changed, master
+        self.catalog = catalog
+        self.meter = Meter()
+        self._changed = changed
+        self.master = master
         self.notes, self.reading = ShardNotes(notes), threading.Lock()
         self.db, self._turn = freshet.connect(), Turn()
         self.plans: dict[str, Plan] = {}
         self.copies: dict[str, str] = {}  # view in lower case to the table that is its copy
         self.made = 0
-        self.shown = -1  # the last micro-batch that was taken note of
+        self.shown = -1  # the last micro-batch whose progress was read
         self.known = self._figures({}, 0)
 
     @property
@@ -90,7 +93,7 @@ class Mirror:
         self.move({n: t.append_column(WEIGHT, pa.array([-1] * t.num_rows, pa.int64())) for n, t in gone.items()})
 
     def take(self, changes: DataFrame) -> None:
-        """A micro-batch's changes, as `maintain` gives them for several views."""
+        """Applies the changes of a micro-batch, as `maintain` returns them for several views."""
         self.move({name: split(changes, name).toArrow() for name in self.plans})
 
     def move(self, deltas: Mapping[str, pa.Table]) -> None:
@@ -120,7 +123,7 @@ class Mirror:
         raise PlanError(f"no view {name}; the views are {', '.join(self.plans)}")
 
     def progress(self, query: Any) -> int:
-        """Takes note of the micro-batches finished since the last call; how many rows they read."""
+        """Reads the progress of micro-batches finished since the last call; returns the number of rows they read."""
         with self.reading:
             news = [p for p in query.recentProgress if p.batchId > self.shown and p.numInputRows]
             if not news:
@@ -145,17 +148,17 @@ class Mirror:
         }  # fmt: skip
 
     def table_rows(self) -> dict[str, int]:
-        """Tables are in the shards, which count what views need of them."""
+        """Tables are in the shards, which count the tuples that views need."""
         return {}
 
     def health(self) -> dict[str, Any]:
         return {**self.meter.figures(), "version": self.version, **self.known}
 
     def refresh(self) -> None:
-        """The job tells of its progress itself."""
+        """Does nothing: the job reports its own progress."""
 
     def cancel(self, name: str | None = None) -> None:
-        """What is under way is Spark's, and ends with its query."""
+        """Does nothing: work under way belongs to Spark and ends with its query."""
 
     def close(self) -> bool:
         self.db.close()

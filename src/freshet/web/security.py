@@ -1,8 +1,8 @@
-"""Who may speak to the page: loopback only, or whoever knows the token; and never another site's page.
+"""Who may access the page: only loopback, or clients that know the token; and never the pages of other sites.
 
-A page in somebody's browser can send requests to loopback, too. So the Host must be one we are known by (else a name
-that was pointed at us could read answers), and whatever changes something or opens the live connection must come from
-our own pages (Origin).
+Any page in a user's browser can send requests to loopback, too. So the Host header must be one of our own names
+(otherwise a DNS name rebound to this address could read answers), and requests that change something or open the live
+connection must come from our own pages (Origin).
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _HEADERS = (
 
 
 def bare_host(host: str) -> str:
-    """An address as sockets take it: [::1] is written so in URLs only."""
+    """An address as sockets expect it: brackets as in [::1] are used only in URLs."""
     return host[1:-1] if host.startswith("[") and host.endswith("]") else host
 
 
@@ -65,7 +65,7 @@ def check_binding(host: str, token: str | None) -> None:
 
 
 class Guard:
-    """ASGI middleware; everything passes it, the static files too."""
+    """ASGI middleware that checks every request, including those for static files."""
 
     def __init__(self, app: ASGIApp, host: str, token: str | None) -> None:
         self.app, self.token = app, token
@@ -106,7 +106,7 @@ class Guard:
         if not hmac.compare_digest(known.encode(), self.token.encode()):
             return PlainTextResponse("this page needs its token: open it as /?token=...\n", 401)
         if given and scope["type"] == "http" and scope["path"] == "/":
-            response = RedirectResponse("/", 303)  # so that the token does not stay in the address
+            response = RedirectResponse("/", 303)  # removes the token from the address
             response.set_cookie(COOKIE, given, httponly=True, samesite="strict")
             return response
         return None

@@ -1,7 +1,7 @@
-"""The page's server: files of the page, a few requests that change things, and a live connection for what is seen.
+"""The page's server: static files, a few requests that change something, and the live connection.
 
-Law: the event loop never runs the engine and never waits for it. What needs it is done by `Workers`; the page's files
-and its state need no worker, so they are answered whatever the engine is doing.
+Law: the event loop never runs the engine and never waits for it. Requests that need the engine are handled by
+`Workers`; the page's files and its state need no worker, so they are served whatever the engine is doing.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ STATIC = Path(str(files("freshet.web"))) / "static"
 MOST_REASON = 2_000  # characters of a refusal
 STARTING = 10.0  # seconds
 
-#: Does what a request asks for: takes the request and the JSON object it brought, gives the one to answer with.
+#: Handles a request: takes the request and its JSON object, returns the JSON object to respond with.
 Work = Callable[[Request, dict[str, Any]], dict[str, Any] | None]
 
 
@@ -74,7 +74,7 @@ def _text(given: dict[str, Any], name: str) -> str:
         raise PlanError(f"{name} is missing; give a text")
     try:
         value.encode()
-    except UnicodeEncodeError as e:  # half of a surrogate pair: JSON can say it, and no answer could repeat it
+    except UnicodeEncodeError as e:  # an unpaired surrogate, which a response could not repeat
         raise PlanError(f"{name} has half of a character at place {e.start + 1}; remove it") from None
     return value
 
@@ -111,7 +111,7 @@ def _state(hub: Hub) -> Callable[[Request], Awaitable[Response]]:
 
 
 def _answering(work: Work, workers: Workers) -> Callable[[Request], Awaitable[Response]]:
-    """A request answered with JSON."""
+    """Handles a request and responds with JSON."""
 
     async def answer(request: Request) -> Response:
         try:
@@ -126,7 +126,7 @@ def _answering(work: Work, workers: Workers) -> Callable[[Request], Awaitable[Re
             return Response(to_json(found or {}), media_type="application/json")
         except FreshetError as e:
             return _refusal(e)
-        except ClientDisconnect:  # nobody is there to be answered
+        except ClientDisconnect:  # the client has disconnected
             return Response(status_code=400)
 
     return answer
@@ -141,7 +141,7 @@ def _parsed(body: bytes) -> Any:
 
 def _downloading(hub: Hub, workers: Workers) -> Callable[[Request], Awaitable[Response]]:
     def made(name: str, form: str, window: Window) -> Response:
-        """What the page shows, filtered and sorted as there: all pages of it."""
+        """The answer that the page shows, filtered and sorted in the same way, but all of it."""
         view = hub.view(name)
         look = hub.look(view)
         with Budget(WINDOW, remedy="leave out the filter and the order"):

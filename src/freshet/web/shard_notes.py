@@ -1,9 +1,9 @@
-"""What the shards of a query on Spark write down as they work, where this process can read it: the sizes of their join
-trees, what they paid, and where the time of a micro-batch went. The driver writes down which levels there are.
+"""Reads the notes that the shards of a query on Spark write as they work: the sizes of their join trees, their cost,
+and how the time of a micro-batch was spent. The driver writes a note that lists the levels.
 
-Every worker process appends lines to a file of its own (`spark/profile.py`). Each is read once; a file that has grown
-large is cut, since nobody needs what was read. On a cluster whose workers are other machines there is nothing to read,
-and the page shows what Spark itself says.
+Every worker process appends lines to a file of its own (`spark/profile.py`). Each line is read once; a file that has
+grown large is truncated, since lines are not needed once read. On a cluster whose workers are other machines there are
+no notes, and the page shows the figures of Spark itself.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ STEPS = {
     "write the log": ("logging",),
 }
 
-#: Those of them that a shard takes.
+#: Those of them that are measured in shards.
 WITHIN = tuple(STEPS)[1:]
 
 Tree = list[tuple[str, int, int]]  # alias, tuples and alive tuples of each node
@@ -52,7 +52,7 @@ class ShardNotes:
         self.shards: dict[tuple[int, int], dict[str, Any]] = {}  # by level and shard, its last transaction
 
     def read(self) -> None:
-        """Takes in what was written since the last time, in order of time: no process waits for another's file."""
+        """Reads the notes written since the last call, in order of time: no process waits for another's file."""
         self._of_this_read.clear()
         news = []
         for path in sorted(self.folder.glob("*.jsonl")):
@@ -60,7 +60,7 @@ class ShardNotes:
             with path.open("rb") as file:
                 file.seek(begin)
                 text = file.read()
-            whole = text[: text.rfind(b"\n") + 1]  # the last line may still be in the writing
+            whole = text[: text.rfind(b"\n") + 1]  # the last line may be incomplete
             self.read_to[path] = begin + len(whole)
             news += [json.loads(line) for line in whole.splitlines()]
             if self.read_to[path] > LARGE:
@@ -101,13 +101,14 @@ class ShardNotes:
         self.encoded[table]["ms"] = round(self.encoded[table]["ms"] + _milliseconds(seconds), 1)
 
     def spent(self, batches: int) -> dict[str, int]:
-        """Milliseconds by step since the last call, so many micro-batches ago, for each of them; all cores added up."""
+        """Milliseconds for each step and micro-batch since the last call, which was `batches` micro-batches ago; summed
+        over all cores."""
         found = {name: round(1000 * self.steps[name] / batches) for name in STEPS if self.steps[name]}
         self.steps.clear()
         return found
 
     def dataflow(self) -> dict[str, Any] | None:
-        """Tables, levels and shards, each with the time of the last micro-batch that brought it something."""
+        """Tables, levels and shards, each with the time of the last micro-batch in which it had changes."""
         if not self.job:
             return None
         levels = [
@@ -133,17 +134,18 @@ class ShardNotes:
         return sum(n for shards in self.trees.values() for tree in shards.values() for _, n, _ in tree)
 
     def standings(self, plans: Sequence[AnyPlan]) -> list[Standing]:
-        """What each plan's trees hold over all shards; a tuple that was copied to several counts in each.
+        """The number of tuples in the trees of each plan over all shards; a tuple that was copied to several shards
+        counts in each.
 
         Operators are numbered as their plans are met, a plan's inputs before itself, and keep the nodes of their plan:
-        so trees and operators are matched in order, by the names of their nodes. Operators that only add up what
-        shards said have no plan of their own and are passed over.
+        so trees and operators are matched in order, by the names of their nodes. Operators that only add up the results
+        of shards have no plan of their own and are skipped.
         """
         held = [_sum(list(self.trees[at].values())) for at in sorted(self.trees)]
         return [_standing(plan, held) for plan in plans]
 
     def forget(self) -> None:
-        """Another query begins: what the last one still wrote is not of its trees."""
+        """Called when another query begins: the remaining notes of the last one do not apply to its trees."""
         self.read()
         self.trees.clear()
 

@@ -1,6 +1,6 @@
 """The page's views on Spark: transactions become files, one streaming query keeps all views, a mirror shows them.
 
-Another view means another query: it starts again from the first file, with a checkpoint of its own.
+Adding a view starts a new query, from the first file, with a checkpoint of its own.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ from freshet.sql.catalog import Catalog
 from freshet.web.engine import Changed
 from freshet.web.mirror import Mirror
 
-AHEAD = 50_000  # changed rows that may wait for Spark
-LOOK = 0.5  # seconds between two looks at Spark's progress, at least
+AHEAD = 50_000  # changed rows that may be pending for Spark
+LOOK = 0.5  # minimal seconds between two reads of Spark's progress
 
 
 class SparkEngine(Mirror):
@@ -51,8 +51,8 @@ class SparkEngine(Mirror):
             raise
         self.query: Any = None
         self.stale = threading.Event()  # the views are not those of the running query
-        self.guard = threading.RLock()  # around what the files and the query are
-        self.moving = threading.Lock()  # around the copies
+        self.guard = threading.RLock()  # protects the files and the query
+        self.moving = threading.Lock()  # protects the copies
         self.files = self.waiting = self.queries = 0
         self.looked = 0.0
         for table in self.catalog.tables.values():
@@ -107,10 +107,10 @@ class SparkEngine(Mirror):
         return rows
 
     def _begin(self) -> None:
-        """A query over the views there are now, from the first file on."""
+        """Starts a query over the current views, from the first file on."""
         if self.query is not None:
             self.query.stop()
-        with self.moving:  # what the old query still has to say comes too late
+        with self.moving:  # later results of the old query are ignored
             self.queries += 1
             self.stale.clear()
             self.empty()
@@ -139,7 +139,7 @@ class SparkEngine(Mirror):
 
     def refresh(self) -> None:
         query = self.query
-        if query is not None and time.monotonic() - self.looked > LOOK:  # also while nothing is applied
+        if query is not None and time.monotonic() - self.looked > LOOK:  # even if nothing is applied
             self.looked = time.monotonic()
             self.waiting -= self.progress(query)
 

@@ -1,7 +1,7 @@
-"""Who may use the engine: one evaluation at a time, the others wait as long as they have patience.
+"""Exclusive use of the engine: one evaluation at a time, others wait up to their `patience`.
 
-Whatever a page asks for may hold the engine for as long as its budget lasts. So nothing that must answer at once (the
-page's files, its state) ever takes a turn, and whoever does can be refused.
+A request of a page may occupy the engine for as long as its budget lasts. So requests that must be served at once (the
+page's files, its state) never take a turn, and requests that do may be refused.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ PATIENCE = 30.0  # seconds that a request waits
 
 
 class BusyError(FreshetError):
-    """The engine is at work for somebody else, or too many wait for it."""
+    """The engine is busy with another request, or too many requests are waiting."""
 
 
 class Turn:

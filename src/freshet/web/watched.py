@@ -1,4 +1,4 @@
-"""A view on the page: what is counted of it, what was last read of it, and how somebody looks at it."""
+"""A view on the page: its counts, its last answer, and how a page shows it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from freshet.web.engine import Look
 from freshet.web.history import ROWS, GroupHistory
 
 FEED = 100  # changes of the raw delta feed that are kept
-ROW_COUNT = "rows of the answer"  # what a chart can show of any view
+ROW_COUNT = "rows of the answer"  # what a chart can show for any view
 
 
 @dataclass(slots=True)
@@ -55,7 +55,7 @@ class Watched:
         self.recent.extend((version, w, row, now) for w, row in delta_rows(delta, FEED // 2))
 
     def seen(self, look: Look, window: Window, chart: dict[str, Any], changes: Counter[str]) -> dict[str, Any]:
-        """The view as somebody looks at it; `changes`: of each table so far."""
+        """The view as a page shows it; `changes`: those of each table so far."""
         shown = show(look.table, window)
         measures = measures_of(self.plan.root)
         wanted = str(chart.get("measure") or "")
@@ -88,7 +88,7 @@ class Watched:
 
 
 def _counted(described: dict[str, Any], changes: Counter[str]) -> dict[str, Any]:
-    """The plan in words, with the changes that each node's table has seen."""
+    """The explained plan, with the number of changes of each node's table."""
     tree = [
         {**n, "changes": changes[n["table"].lower()]} if n["table"] is not None else n
         for n in described.get("tree", ())

@@ -1,7 +1,7 @@
-"""Threads that do a page's work next to the event loop.
+"""Threads that do the work of a page outside of the event loop.
 
-Law: they are daemons, so no work keeps the process alive; and no more than `room` pieces of work wait, so requests
-that come faster than they are answered are refused instead of piling up.
+Law: they are daemons, so no work keeps the process alive; and at most `room` tasks wait, so requests that arrive faster
+than they are handled are refused instead of piling up.
 """
 
 from __future__ import annotations
@@ -21,14 +21,16 @@ _Work = tuple[asyncio.AbstractEventLoop, "asyncio.Future[Any]", Callable[[], Any
 
 class Workers:
     def __init__(self, name: str, threads: int, room: int) -> None:
-        self._name, self._threads, self._room = name, threads, room
+        self._name = name
+        self._threads = threads
+        self._room = room
         self._queue: queue.SimpleQueue[_Work] = queue.SimpleQueue()
         self._pending: set[asyncio.Future[Any]] = set()  # touched by the event loop only
         self._started = 0
         self._closed = False
 
     async def run(self, work: Callable[..., T], *arguments: Any) -> T:
-        """What the work returns; BusyError if there is no room for it, or the page is closing."""
+        """The result of the work; BusyError if too many tasks are waiting, or the page is closing."""
         if self._closed:
             raise BusyError("the page is closing; start it again")
         if len(self._pending) >= self._room:
@@ -46,7 +48,7 @@ class Workers:
             self._pending.discard(future)
 
     def close(self) -> None:
-        """Everybody who waits is refused. Called on the event loop."""
+        """Refuses all waiting tasks. Called on the event loop."""
         self._closed = True
         for future in self._pending:
             if not future.done():
@@ -58,18 +60,18 @@ class Workers:
             if future.done():
                 continue
             try:
-                found, failure = work(), None
+                result, failure = work(), None
             except BaseException as e:
-                found, failure = None, e
+                result, failure = None, e
             with contextlib.suppress(RuntimeError):  # the loop has been closed
-                loop.call_soon_threadsafe(_settle, future, found, failure)
-            del loop, future, work, found, failure
+                loop.call_soon_threadsafe(_settle, future, result, failure)
+            del loop, future, work, result, failure
 
 
-def _settle(future: asyncio.Future[Any], found: Any, failure: BaseException | None) -> None:
+def _settle(future: asyncio.Future[Any], result: Any, failure: BaseException | None) -> None:
     if future.done():
         return
     if failure is not None:
         future.set_exception(failure)
     else:
-        future.set_result(found)
+        future.set_result(result)

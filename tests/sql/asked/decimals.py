@@ -1,4 +1,4 @@
-"""Types of decimal arithmetic: literals have the digits they are written with, integers next to a decimal likewise."""
+"""Types of decimal arithmetic: literals have the digits they are written with, and so have integers next to a decimal."""
 
 # ruff: noqa: E501
 from __future__ import annotations

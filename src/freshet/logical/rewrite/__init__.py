@@ -1,9 +1,9 @@
 """Rewrites of a bound query, each in a file of its own, in one order: the stage between binding and planning.
 
-It runs once, over the whole tree. On the way down subqueries become joins (`decorrelate`), since what they read of a
-select decides what it reads. From the tables up, the passes find what a select reads in its final form, so that they
-can merge it or ask what it is. Neither binding nor a pass has a list of its own; a pass that takes a select out
-of another hands it to `again`, which runs that pass and the ones after it.
+It runs once, over the whole tree. On the way down subqueries become joins (`decorrelate`), because what they read of a
+select determines what it reads. On the way up from the tables, passes see the inputs of a select in their final form,
+so that they can merge or examine them. Neither binding nor a pass has a list of its own; a pass that extracts a select
+from another passes it to `again`, which runs that pass and the later ones.
 
 Binding leaves every condition in the block it was written in, so that for each block B, with its LEFT JOIN arms done,
 the rows of B are those on which all its predicates are TRUE. Every pass keeps that; `place_predicates` then settles
@@ -59,21 +59,21 @@ PASSES: tuple[Callable[[Query, Again], Query], ...] = (
 
 
 def rewrite(query: AnyQuery, known: Iterable[AnyQuery] = ()) -> AnyQuery:
-    """The whole tree: what a query reads is rewritten before the query itself, and what stands in it twice once.
-    `known`: queries that have been rewritten, as those of views."""
+    """Rewrites the whole tree: the inputs of a query before the query itself, and a query that occurs twice once.
+    `known`: queries that were already rewritten, such as those of views."""
     return _Rewriter(known).rewritten(query)
 
 
 def rewrite_select(query: Query, first: int = 0) -> Query:
-    """All passes in order, for one select whose sources they have run on; from place `first` on, for one that a pass
-    has taken out of another select: what came before has been done to it there."""
+    """Runs all passes in order on one select whose inputs are already rewritten; on a select that a pass extracted from
+    another one, those from position `first` on, because the earlier ones have already run."""
     for place in range(first, len(PASSES)):
         query = PASSES[place](query, partial(rewrite_select, first=place))
     return query
 
 
 def finish(query: Query) -> Query:
-    """The last passes, for a select that planning has changed. The others would undo that."""
+    """Runs the last passes on a select that planning has changed. The others would undo the change."""
     return rewrite_select(query, PASSES.index(settle_nullability))
 
 

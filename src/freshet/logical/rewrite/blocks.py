@@ -9,12 +9,12 @@ from freshet.logical.kinds import JoinKind
 from freshet.logical.query import AnyQuery, Arm, Block, Grouping, Query, Relation, key
 from freshet.scalar.expression import Call, Expression, references, transform
 
-#: How a subquery without an alias is called in messages and explanations.
+#: The name of a subquery without an alias in messages and explanations.
 NAMELESS = "subquery"
 
 Change = Callable[[Expression], Expression]
 
-#: Runs a pass, and those after it, on a query that the pass has taken out of another.
+#: Runs a pass, and the later ones, on a query that the pass has extracted from another.
 Again = Callable[[Query], Query]
 
 

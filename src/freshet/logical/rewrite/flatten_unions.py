@@ -1,5 +1,5 @@
-"""UNION ALL of UNION ALL is one list of inputs. Where only the presence of a row counts, a UNION below is as good as a
-UNION ALL, whose rows nobody has to count."""
+"""UNION ALL of UNION ALL is one list of inputs. If only the presence of a row matters, a nested UNION is equivalent to
+a UNION ALL, which needs no counts."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def all_inputs(query: AnyQuery) -> tuple[AnyQuery, ...]:
 
 
 def uncounted(query: AnyQuery) -> AnyQuery:
-    """A query with the same rows, however often each."""
+    """A query with the same distinct rows, with any number of copies."""
     if isinstance(query, SetOperation) and query.kind is SetKind.UNION:
         return UnionAll((*all_inputs(query.left), *all_inputs(query.right)), query.fields)
     return query

@@ -1,4 +1,4 @@
-"""A function that is NULL wherever an argument is, of a literal NULL, is NULL: what else it reads need not be kept."""
+"""A function of a literal NULL is NULL if it returns NULL for every NULL argument: its other arguments are dropped."""
 
 from __future__ import annotations
 

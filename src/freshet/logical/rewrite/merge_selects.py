@@ -1,4 +1,4 @@
-"""A plain FROM subquery, view or CTE dissolves into the select that reads it.
+"""A plain FROM subquery, view or CTE is merged into the select that reads it.
 
 A select without grouping or DISTINCT is a block with expressions on top: its relations, predicates and arms join the
 block that named it, and its outputs replace the columns that read them. Conditions, each with its reason:
@@ -137,7 +137,7 @@ def _merge(query: Query, number: int, source: Query) -> Query:
 
 
 def _alias(outer: str, inner: str, source: Query) -> str:
-    """Names stay telling and apart: the alias itself for a lone relation, else alias.inner."""
+    """Aliases stay descriptive and unique: the alias itself for a single relation, otherwise alias.inner."""
     if outer == NAMELESS:
         return inner
     return outer if len(source.relations) == 1 else f"{outer}.{inner}"

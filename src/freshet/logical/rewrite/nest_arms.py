@@ -15,13 +15,13 @@ from freshet.logical.kinds import JoinKind
 from freshet.logical.query import Arm, Block, Query
 from freshet.logical.rewrite.blocks import Again, reads, subtree
 from freshet.logical.rewrite.nulls import rejects
-from freshet.logical.rewrite.store import store_asked, store_block
+from freshet.logical.rewrite.store import store_arguments, store_block
 
 
 @dataclass(frozen=True, slots=True)
-class _Stuck:
-    """An arm that reads what no tree lets it read: of `block`, the one at place `arm`. `root`: the tree as settled so
-    far. `above`: the block that `block` is attached to, where the arm reads that; else it reads the arms before it."""
+class _Unplaced:
+    """An arm that no tree can place: the one at position `arm` of `block`. `root`: the tree as settled so far. `above`:
+    the block that `block` is attached to, where the arm reads that; else it reads the arms before it."""
 
     block: Block
     arm: int
@@ -30,16 +30,16 @@ class _Stuck:
 
 
 def nest_arms(query: Query, again: Again) -> Query:
-    while isinstance(settled := _settle(query.block, None), _Stuck):
+    while isinstance(settled := _settle(query.block, None), _Unplaced):
         query = replace(query, block=settled.root)
         if settled.above is not None:
-            query = store_asked(query, settled.above, settled.block, again)
+            query = store_arguments(query, settled.above, settled.block, again)
         else:
             query = store_block(query, settled.block, settled.block.arms[: settled.arm], again)
     return replace(query, block=settled)
 
 
-def _settle(block: Block, above: Block | None) -> Block | _Stuck:
+def _settle(block: Block, above: Block | None) -> Block | _Unplaced:
     """`above`: the block that this one is attached to."""
     arms: list[Arm] = []
     for i, arm in enumerate(block.arms):
@@ -49,17 +49,17 @@ def _settle(block: Block, above: Block | None) -> Block | _Stuck:
             host = arms[hosts[0]]
             below = subtree(host.block)
             if arm.kind is not JoinKind.LEFT or len(hosts) > 1 or not outside <= below or not _needs(arm, below):
-                return _Stuck(block, i, block)
+                return _Unplaced(block, i, block)
             arms[hosts[0]] = Arm(JoinKind.LEFT, replace(host.block, arms=(*host.block.arms, arm)))
         elif not outside <= frozenset(block.relations):
             assert above is not None and outside <= frozenset((*block.relations, *above.relations))
-            return _Stuck(block, i, block, above)
+            return _Unplaced(block, i, block, above)
         else:
             arms.append(arm)
     nested = replace(block, arms=tuple(arms))
     for i, arm in enumerate(arms):
         settled = _settle(arm.block, nested)
-        if isinstance(settled, _Stuck):
+        if isinstance(settled, _Unplaced):
             arms[i] = Arm(arm.kind, settled.root)
             return replace(settled, root=replace(block, arms=tuple(arms)))
         arms[i] = Arm(arm.kind, settled)

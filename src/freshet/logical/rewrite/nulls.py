@@ -1,4 +1,4 @@
-"""What a predicate says of rows whose columns of some relations are all NULL."""
+"""The value of a predicate on rows whose columns of some relations are all NULL."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A LEFT JOIN whose missing rows are refused anyway is an inner join.
+"""A LEFT JOIN whose unmatched rows are rejected anyway is an inner join.
 
 Where a block's predicate, or one of its semi arms, cannot be TRUE on a row that the LEFT JOIN filled with NULLs, only
 joined rows pass: the arm's relations, predicates and arms move into the block. That may decide another arm, so it is

@@ -1,4 +1,4 @@
-"""Which fields may be NULL in what reads other queries, now that it is known which columns of those may.
+"""Updates the nullability of fields of queries that read other queries, once that of their columns is known.
 
 Binding knows a column as nullable wherever a LEFT JOIN stands that a pass may find to be an inner one. So what a pass
 has found below is passed on: a field that was said to be never NULL stays so.

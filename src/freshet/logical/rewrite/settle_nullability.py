@@ -1,4 +1,4 @@
-"""Which columns may be NULL, now that it is known which joins are LEFT.
+"""Updates the nullability of columns, once it is known which joins are LEFT.
 
 Inside blocks a column is as nullable as its relation's field, since predicates there see real rows. Above them a LEFT
 JOIN may have filled it with NULLs.

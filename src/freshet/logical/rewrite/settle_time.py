@@ -57,7 +57,7 @@ def settle_time(query: Query, again: Again) -> Query:
 
 
 def check_time(query: AnyQuery) -> None:
-    """Refuses NOW() in rows that stand in the query as they are."""
+    """Refuses NOW() in VALUES."""
     if isinstance(query, Values):
         for e in (e for row in query.rows for e in row if reads_now(e)):
             refuse_now(e)

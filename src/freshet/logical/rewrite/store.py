@@ -4,8 +4,8 @@ A join tree has a place for an arm that reads one relation, by equalities and a 
 
 `store_block`: a block with some of its arms becomes one relation, so that whatever reads several of its relations reads
 one. `store_matches`: what an arm finds for each value it is asked for becomes one relation, so that any condition at
-all becomes equality with the values asked for. `store_asked`: the values that arms of a block read of the block above
-it become a relation of that block, so that they read the block right above them.
+all becomes equality with the values asked for. `store_arguments`: the values that arms of a block read of the block
+above it become a relation of that block, so that they read the block right above them.
 """
 
 from __future__ import annotations
@@ -49,13 +49,13 @@ def store_block(query: Query, block: Block, arms: Iterable[Arm], again: Again) -
 def store_matches(query: Query, block: Block, arm: Arm, again: Again) -> Query:
     """`arm` is attached to `block`."""
     inside, number = subtree(arm.block), len(query.relations)
-    asked = _outside(arm.block, inside)
+    arguments = _outside(arm.block, inside)
     relations, searched = query.relations, arm.block
-    if asked:
-        relations = (*relations, _asked_for(query, asked, block, again))
-        moved = _from_asked(arm.block, asked, number)
+    if arguments:
+        relations = (*relations, _arguments_of(query, arguments, block, again))
+        moved = _from_arguments(arm.block, arguments, number)
         searched = replace(moved, relations=(number, *moved.relations))
-    found = [key(number, i, f) for i, f in enumerate(relations[number].fields)] if asked else []
+    found = [key(number, i, f) for i, f in enumerate(relations[number].fields)] if arguments else []
     bare = map_blocks(query.block, lambda b: replace(b, arms=tuple(a for a in b.arms if a != arm)))
     wanted = _read(replace(query, block=bare), inside) if arm.kind is JoinKind.LEFT else []
     below = replace(query, relations=relations)
@@ -63,7 +63,7 @@ def store_matches(query: Query, block: Block, arm: Arm, again: Again) -> Query:
     matches = again(replace(_selected(below, searched, outputs), distinct=arm.kind is not JoinKind.LEFT))
     mine = len(relations)
     keys = [key(mine, i, f) for i, f in enumerate(matches.fields)]
-    tests = tuple(_equal(c, k) for c, k in zip(asked, keys, strict=False))
+    tests = tuple(_equal(c, k) for c, k in zip(arguments, keys, strict=False))
     hung = Arm(arm.kind, Block((mine,), tests))
     alias = _alias(query, inside)
 
@@ -76,17 +76,17 @@ def store_matches(query: Query, block: Block, arm: Arm, again: Again) -> Query:
     return map_expressions(changed, lambda e: moves.get(_place(e), e) if isinstance(e, ColumnRef) else e)
 
 
-def store_asked(query: Query, above: Block, block: Block, again: Again) -> Query:
+def store_arguments(query: Query, above: Block, block: Block, again: Again) -> Query:
     """`block` is that of an arm of `above`; arms of its own read both."""
     number = len(query.relations)
     own = subtree(block)
-    asked = list({_place(c): c for arm in block.arms for c in _outside(arm.block, own)}.values())
-    values = _asked_for(query, asked, above, again)
-    tests = (_equal(c, key(number, i, f)) for i, (c, f) in enumerate(zip(asked, values.fields, strict=True)))
+    arguments = list({_place(c): c for arm in block.arms for c in _outside(arm.block, own)}.values())
+    values = _arguments_of(query, arguments, above, again)
+    tests = (_equal(c, key(number, i, f)) for i, (c, f) in enumerate(zip(arguments, values.fields, strict=True)))
     lent = Block(
         (*block.relations, number),
         (*block.predicates, *tests),
-        tuple(Arm(arm.kind, _from_asked(arm.block, asked, number)) for arm in block.arms),
+        tuple(Arm(arm.kind, _from_arguments(arm.block, arguments, number)) for arm in block.arms),
     )
     changed = map_blocks(query.block, lambda b: lent if b == block else b)
     return replace(query, relations=(*query.relations, values), block=changed)
@@ -98,17 +98,17 @@ def _outside(block: Block, inside: frozenset[int]) -> list[ColumnRef]:
     return list({_place(c): c for c in columns}.values())
 
 
-def _asked_for(query: Query, asked: list[ColumnRef], host: Block, again: Again) -> Relation:
+def _arguments_of(query: Query, arguments: list[ColumnRef], host: Block, again: Again) -> Relation:
     """The distinct values of columns of a block; more than those asked for do no harm."""
-    hosts = frozenset(c.relation for c in asked)
+    hosts = frozenset(c.relation for c in arguments)
     filters = tuple(p for p in host.predicates if references(p) <= hosts)
-    values = again(replace(_selected(query, Block(tuple(sorted(hosts)), filters), tuple(asked)), distinct=True))
+    values = again(replace(_selected(query, Block(tuple(sorted(hosts)), filters), tuple(arguments)), distinct=True))
     return Relation("values asked for", values, values.fields)
 
 
-def _from_asked(block: Block, asked: list[ColumnRef], number: int) -> Block:
+def _from_arguments(block: Block, arguments: list[ColumnRef], number: int) -> Block:
     """A block that reads columns from the relation that has them as the values asked for."""
-    places = {_place(c): i for i, c in enumerate(asked)}
+    places = {_place(c): i for i, c in enumerate(arguments)}
 
     def moved(e: Expression) -> Expression:
         if isinstance(e, ColumnRef) and _place(e) in places:

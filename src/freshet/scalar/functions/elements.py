@@ -22,7 +22,7 @@ from freshet.scalar.nested import Lists, ends, parts_of
 from freshet.scalar.types import Type
 from freshet.state.arrays import Bools, Int64s
 
-#: NULL where the first argument is, and for some others.
+#: NULL if the first argument is, and also for others.
 IF_FIRST_OR_ELSE = Nulls(lambda flags: True, lambda flags: flags[0])
 
 

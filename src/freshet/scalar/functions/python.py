@@ -94,13 +94,15 @@ def _computed(function: PythonFunction, distinct: Sequence[pa.Array]) -> pa.Arra
                 function.values([a.slice(row, 1) for a in distinct])
             except Exception as e:
                 given = ", ".join(brief(a[row].as_py()) for a in distinct)
-                raise EvaluationError(f"function {function.name} fails for the row ({given}): {_told(e)}", row) from e
+                raise EvaluationError(
+                    f"function {function.name} fails for the row ({given}): {_described(e)}", row
+                ) from e
         raise EvaluationError(
-            f"function {function.name} fails for {len(distinct[0]):,} rows: {_told(whole)}"
+            f"function {function.name} fails for {len(distinct[0]):,} rows: {_described(whole)}"
         ) from whole
 
 
-def _told(error: Exception) -> str:
+def _described(error: Exception) -> str:
     text = " ".join(str(error).split())
     return f"{type(error).__name__}: {text}" if text else type(error).__name__
 

@@ -142,7 +142,7 @@ def shown(row: Mapping[str, Any]) -> str:
     return "(" + ", ".join(f"{k}={'NULL' if v is None else v}" for k, v in row.items()) + ")"
 
 
-def taken_too_often(target: str, row: Mapping[str, Any], number: int, taken: int, held: int) -> ChangeError:
+def removed_too_often(target: str, row: Mapping[str, Any], number: int, taken: int, held: int) -> ChangeError:
     copies = f"{taken} of the row" if taken > 1 else "the row"
     return ChangeError(
         f"batch {number} takes away {copies} {shown(row)}, of which {target} holds {held}: changes and target do not"

@@ -66,7 +66,7 @@ class LocalFolder:
             file.flush()
             os.fsync(file.fileno())
         try:
-            os.link(draft, final)  # unlike a rename, a link does not replace what is there
+            os.link(draft, final)  # unlike a rename, a link does not replace an existing file
         except FileExistsError:
             os.remove(draft)
             return False

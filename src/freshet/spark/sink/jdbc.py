@@ -1,4 +1,4 @@
-"""The answer as a table of a database, moved on by one transaction a batch.
+"""The answer as a table of a database, updated by one transaction per batch.
 
 Laws. The executors write a batch to a table of its own next to the target (the *stage*), whose primary key keeps a task
 that Spark runs twice from adding twice. One transaction, of standard SQL sent by the driver, merges it and records the
@@ -35,7 +35,7 @@ from pyspark.sql.types import (
 
 from freshet.database.change_type import WEIGHT
 from freshet.errors import ChangeError, PlanError, StateError
-from freshet.spark.sink.batch import REMEMBERED, Applied, Batch, columns_of, quoted, shown, taken_too_often
+from freshet.spark.sink.batch import REMEMBERED, Applied, Batch, columns_of, quoted, removed_too_often, shown
 
 ROW, OP = "_row", "_op"
 DELETED, UPDATED, INSERTED = -1, 0, 1
@@ -121,7 +121,7 @@ class JdbcCopy:
     def _save(self, rows: DataFrame) -> None:
         """Writes a batch to its stage, from the executors."""
         with self._connection() as link:
-            if link.answers(f"SELECT 1 FROM {self.stage} WHERE 1 = 0"):  # left behind by a run that was cut short
+            if link.answers(f"SELECT 1 FROM {self.stage} WHERE 1 = 0"):  # left behind by an interrupted run
                 link.run(f"DROP TABLE {self.stage}")
             self._create(link, self.stage)
         options = {"numPartitions": "1", **self.options, **self.login}
@@ -129,7 +129,7 @@ class JdbcCopy:
         writer.option("url", self.url).option("dbtable", self.stage).option("driver", self.driver).mode("append").save()
 
     def _applied(self, link: _Link) -> Applied | None:
-        """What the database says of this table; None where it says nothing."""
+        """The batches recorded in the database for this table; None if there are none."""
         rows = link.all(
             f"SELECT batch_id, content, query_id FROM {self.batches} WHERE table_name = ? ORDER BY batch_id", self.table
         )
@@ -163,7 +163,7 @@ class JdbcCopy:
                 self._drop_stage(link)
 
     def _drop_stage(self, link: _Link) -> None:
-        """As far as possible: whether the batch is in does not depend on it, and the next batch drops what is left."""
+        """Drops the stage if possible; the batch does not depend on it, and the next batch drops leftovers."""
         try:
             link.run(f"DROP TABLE {self.stage}")
         except Py4JJavaError as error:
@@ -174,7 +174,7 @@ class JdbcCopy:
         return f"table {self.table}"
 
     def _record(self, link: _Link, batch: Batch) -> None:
-        """First of all, so that of two writers one waits here, and fails."""
+        """Called first, so that the second of two writers waits here, and fails."""
         values = (self.table, batch.number, batch.query, batch.content)
         try:
             link.run(f"INSERT INTO {self.batches} VALUES (?, ?, ?, ?)", *values)
@@ -201,11 +201,11 @@ class JdbcCopy:
             *values, left, change_ = wrong
             taken = -int(change_ or 0)
             values_by_name = dict(zip(batch.columns, values, strict=True))
-            raise taken_too_often(self._name, values_by_name, batch.number, taken, int(left or 0) + taken)
+            raise removed_too_often(self._name, values_by_name, batch.number, taken, int(left or 0) + taken)
         link.run(f"DELETE FROM {t} WHERE {weight} = 0 AND {touched}")
 
     def _by_key(self, batch: Batch) -> DataFrame:
-        """One row a key: what becomes of it, and the row that is there afterwards (or was, if it goes)."""
+        """One row per key: the operation, and the row afterwards (or before, if it is deleted)."""
         weight = sf.col(WEIGHT)
         keys = columns_of(self.key)
         came, went = sf.sum(sf.greatest(weight, sf.lit(0))), sf.sum(sf.greatest(-weight, sf.lit(0)))
@@ -284,7 +284,7 @@ class JdbcCopy:
 
 
 class _Link:
-    """A connection, with values read as text: the driver only counts and names rows, it does not carry them."""
+    """A connection that reads values as text: the driver process only counts and names rows."""
 
     def __init__(self, connection: Any, dialect: Any) -> None:
         self.connection, self.dialect = connection, dialect
@@ -322,7 +322,7 @@ class _Link:
             statement.executeUpdate()
 
     def answers(self, sql: str) -> bool:
-        """Whether the statement can be run at all: the one way to ask any database whether a table is there."""
+        """Whether the statement can be run: the only portable way to check whether a table exists."""
         try:
             self.columns(sql)
         except Py4JJavaError:

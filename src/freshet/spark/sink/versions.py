@@ -29,7 +29,7 @@ from pyspark.sql.types import LongType, StructField, StructType
 
 from freshet.database.change_type import WEIGHT
 from freshet.errors import StateError
-from freshet.spark.sink.batch import HASH, Applied, Batch, columns_of, consolidated, taken_too_often
+from freshet.spark.sink.batch import HASH, Applied, Batch, columns_of, consolidated, removed_too_often
 from freshet.spark.sink.folder import Folder, open_folder
 
 VERSIONS, RUNS = "_versions", "runs"
@@ -193,7 +193,7 @@ class VersionedCopy:
         found = going.join(held, HASH, "left").where(left < 0).limit(1).collect()
         if found:
             row = {c: found[0][c] for c in batch.columns}
-            raise taken_too_often(self.target, row, batch.number, -found[0][WEIGHT], found[0]["_held"] or 0)
+            raise removed_too_often(self.target, row, batch.number, -found[0][WEIGHT], found[0]["_held"] or 0)
 
     def _advanced(self, batch: Batch, version: Version) -> Version:
         """The next version, with its run written; nothing points to it yet."""

@@ -1,5 +1,5 @@
-// The page: what is looked at, what the server says of it, and the panels that show it.
-// Everything that must outlive a reload is on the server; only what one looks at is in the address (#view=...).
+// The page: the selected view, what the server sends for it, and the panels that show it.
+// Everything that must survive a reload is on the server; only the selected view is in the address (#view=...).
 import { Editor } from "./editor.js";
 import { drawTree, showGuarantees, zoomable } from "./tree.js";
 import { AnswerTable } from "./table.js";
@@ -73,7 +73,7 @@ function recall() {
   $("extreme").value = looking.chart.largest ? "top" : "bottom";
 }
 
-// What comes in ------------------------------------------------------------------------------------------------
+// Messages -----------------------------------------------------------------------------------------------------
 
 async function load() {
   state = await ask("GET", "/api/state");
@@ -94,7 +94,7 @@ async function load() {
   showStatus(state);
 }
 
-// Another page has changed what there is.
+// Another page has changed views or settings.
 async function refresh() {
   if (refreshing) return;
   refreshing = true;
@@ -163,7 +163,7 @@ function clearPanels() {
   showViewError("");
 }
 
-// A view that has ended, or cannot be shown just now, says so in its own place; the others go on.
+// A view that has ended, or cannot be shown now, shows the reason in its own place; the others continue.
 function showViewError(error) {
   const shown = error ? `${looking.view}: ${error}` : "";
   if ($("view-error").textContent !== shown) $("view-error").textContent = shown;
@@ -245,7 +245,7 @@ $("example").onchange = () => {
   $("name").value = title.replace(/\W+/g, "_");
 };
 
-// What is written belongs to the view that is looked at, unless somebody has begun to write something else.
+// The text in the editor is that of the selected view, unless the user has begun to write something else.
 function follow(view) {
   if (!view || !editor.untouched()) return;
   editor.set(view.sql);
@@ -285,7 +285,7 @@ async function explain() {
   } catch (refused) { fail(refused); }
 }
 
-// An explained plan stays until somebody looks at a view again.
+// An explained plan is shown until a view is selected.
 function setExplaining(on) {
   explaining = on;
   $("live-plan").hidden = !on;
@@ -347,11 +347,11 @@ $("pause").onclick = () => {
   ask("POST", "/api/stream", { action }).then(showStatus).catch(fail);
 };
 
-// What somebody has begun to type stays until it is sent.
+// A text that the user has begun to type is kept until it is sent.
 let settingsTouched = false;
 $("settings-form").oninput = () => { settingsTouched = true; offerForEngine(); };
 
-// What the chosen engine does not have is not offered.
+// Settings that the chosen engine does not support are hidden.
 function offerForEngine() {
   const onSpark = $("settings-form").elements.engine.value === "spark";
   for (const label of $("settings-form").querySelectorAll(".on-spark")) label.hidden = !onSpark;

@@ -1,4 +1,4 @@
-// A number over time, one line a group. Dragging zooms; while it is zoomed or held, new points wait.
+// A number over time, one line for each group. Dragging zooms; while the chart is zoomed or held, new points wait.
 import uPlot from "./vendor/uPlot.esm.js";
 
 const COLOURS = ["#1971c2", "#e8590c", "#2f9e44", "#9c36b5", "#c92a2a", "#0b7285", "#f08c00", "#5f3dc4", "#66a80f",
@@ -58,7 +58,7 @@ export class Chart {
     }
   }
 
-  // Names in the legend are buttons also for the keyboard, and whole when one points at them.
+  // Names in the legend are buttons, also for the keyboard, with the full name as a tooltip.
   names(found) {
     [...this.host.querySelectorAll(".u-legend .u-series")].slice(1).forEach((row, i) => {
       const name = row.querySelector("th");
@@ -83,7 +83,7 @@ export class Chart {
     this.plot.setScale("x", wide);
   }
 
-  // A group keeps its colour as long as its view and number are looked at, wherever it stands among the others.
+  // A group keeps its colour while its view and number are shown, whatever its rank.
   coloured(name, groups) {
     if (this.colouredOf !== name) { this.colouredOf = name; this.colours.clear(); }
     for (const group of groups) {

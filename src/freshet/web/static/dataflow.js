@@ -1,5 +1,5 @@
-// A job on Spark from top to bottom: the tables that are read, the levels with their shards, the views that come out.
-// Shards of one level work at the same time, so the slowest says how long the level takes: bars are drawn against it.
+// A job on Spark from top to bottom: the tables it reads, the levels with their shards, the resulting views.
+// Shards of one level run in parallel, so the slowest one determines the time of the level: bars are relative to it.
 const STEPS = ["read blocks, open state", "maintain", "emit changes", "write the log"];
 
 function make(tag, className, text) {

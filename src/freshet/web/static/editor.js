@@ -32,7 +32,7 @@ export class Editor {
     return { list, from: { line: cursor.line, ch: cursor.ch - begun.length }, to: cursor };
   }
   text() { return this.editor.getValue(); }
-  // What was put here and not changed may be replaced by something else that is put here.
+  // A text that was set by the program and not edited may be replaced.
   set(text) { this.unmark(); this.given = text.trim(); this.editor.setValue(this.given); }
   keep() { this.given = this.text().trim(); }
   untouched() { return this.text().trim() === (this.given ?? ""); }

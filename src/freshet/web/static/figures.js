@@ -2,7 +2,7 @@
 const MOST = 60;
 const clock = (at) => new Date(at * 1000).toLocaleTimeString([], { hour12: false });
 
-// What has happened on the server, the last first.
+// The server's log, newest first.
 export function showLog(list, log) {
   list.replaceChildren(...[...log].reverse().map(([at, text]) => {
     const item = document.createElement("li"), moment = document.createElement("time");
@@ -12,7 +12,7 @@ export function showLog(list, log) {
   }));
 }
 
-// The tables that queries may read: columns with their types, and how many different rows there are.
+// The tables that queries may read: columns with their types, and the number of distinct rows.
 export function showTables(host, schema) {
   host.replaceChildren(...schema.map((table) => {
     const box = document.createElement("details"), title = document.createElement("summary");

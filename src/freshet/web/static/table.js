@@ -1,4 +1,4 @@
-// The answer, updated in place: rows keep their element by key, so that what changed can be marked for a moment.
+// The answer, updated in place: rows keep their element by key, so that changes can be highlighted briefly.
 const MOMENT = 1200;
 
 export class AnswerTable {

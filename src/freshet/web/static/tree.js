@@ -28,7 +28,7 @@ function place(nodes) {
   return spots;
 }
 
-// The plan fits its panel until somebody makes it larger or smaller; then it is dragged, or scrolled.
+// The plan fits its panel until the user zooms; then it can be dragged or scrolled.
 export function zoomable(host, { larger, smaller, fit }) {
   const scaled = (factor) => {
     const now = Number(host.dataset.scale || 0) || fitting(host);
@@ -100,7 +100,7 @@ function rate(key, changes) {
   return kept.shown;
 }
 
-// Which table a column is of shows from the picture, unless both sides have the same name.
+// The table of a column is left out, because the picture shows it, unless both sides have the same name.
 const bare = (key) => {
   const without = key.replace(/\b\w+\.(\w)/g, "$1");
   const [left, right] = without.split(" = ");
@@ -161,7 +161,7 @@ function draw(plan, path) {
 export function showGuarantees(list, plan) {
   const said = [["Class", plan.class], ["Update", plan.guarantee.update], ["Reading", plan.guarantee.delay],
     ...plan.guarantee.lost.map((lost) => ["Lost", lost])];
-  for (const part of ["residual", "group by", "aggregates", "having", "distinct", "order", "taken"]) {
+  for (const part of ["residual", "group by", "aggregates", "having", "distinct", "order", "taken", "iterations"]) {
     const value = Array.isArray(plan[part]) ? plan[part].join(", ") : plan[part];
     if (value) said.push([part[0].toUpperCase() + part.slice(1), value]);
   }

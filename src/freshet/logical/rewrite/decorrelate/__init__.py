@@ -1,7 +1,7 @@
 """Subqueries become joins: the first pass, on the way down from a select to what it reads.
 
 WHERE and ON have their conditions one by one. EXISTS, IN, ANY and ALL alone among them become arms. EXISTS (SELECT ...
-WHERE p) hangs a semi arm whose predicates are p; NOT EXISTS an anti arm. x op ANY (SELECT y ...) is EXISTS with x op y
+WHERE p) becomes a semi arm with predicates p; NOT EXISTS an anti arm. x op ANY (SELECT y ...) is EXISTS with x op y
 added, true where ANY is true; it differs only between FALSE and NULL, which a condition treats alike. x op ALL (SELECT
 y ...) holds where no y is found that does not compare, no y that is NULL, and, if x is NULL, no row at all: an anti arm
 for each. x IN (...) is = ANY, x NOT IN (...) is <> ALL. All other subqueries are read as values (`values`).
@@ -41,7 +41,7 @@ from freshet.scalar.describe import describe, describe_aggregate
 from freshet.scalar.expression import Call, ColumnRef, Expression, GroupRef, transform
 from freshet.scalar.functions import build
 
-#: What connects an arm: predicates made of the subquery's columns.
+#: Returns the predicates that connect an arm, from the columns of the subquery.
 Connect = Callable[[list[Expression]], list[Expression]]
 
 
@@ -89,7 +89,7 @@ def _over_groups(query: Query) -> Query:
 
 
 def _filled(place: Place, block: Block) -> Place:
-    """A place with all of a block, in which conditions become arms or predicates."""
+    """Creates the place for a block, and adds its conditions as arms or predicates."""
     place.relations += block.relations
     for arm in block.arms:
         place.arms.append(Arm(arm.kind, _filled(Place(place.known, place), arm.block).block()))
@@ -107,7 +107,7 @@ def _join_rows(place: Place, apply: Apply) -> None:
     fields = (*(replace(f, name=was.name) for was, f in pairs), *found.fields)
     place.known[apply.relation] = Relation(relation.alias, found.query, fields)
     keys = (key(apply.relation, shown + i, f) for i, f in enumerate(found.fields))
-    for test in tests(found.asked, keys):
+    for test in tests(found.correlated, keys):
         place.predicates.append(transform(test, lambda e: outer[e.column] if isinstance(e, OuterRef) else e))
 
 
@@ -121,19 +121,19 @@ def _add_condition(place: Place, predicate: Expression) -> None:
         return
     apply = replace(apply, args=tuple(with_values(place, a) for a in apply.args))
     if apply.kind is ApplyKind.EXISTS:
-        _hang(place, JoinKind.ANTI if negated else JoinKind.SEMI, apply, lambda found: [])
+        _attach(place, JoinKind.ANTI if negated else JoinKind.SEMI, apply, lambda found: [])
         return
     opposite = functions.FUNCTIONS[apply.comparison].opposite
     every = apply.kind is ApplyKind.ALL
     if every != negated:
-        _hang_all(place, apply, opposite if every else apply.comparison)
+        _attach_all(place, apply, opposite if every else apply.comparison)
     else:
-        _hang(place, JoinKind.SEMI, apply, _comparing(apply, opposite if negated else apply.comparison))
+        _attach(place, JoinKind.SEMI, apply, _comparing(apply, opposite if negated else apply.comparison))
 
 
 def _alone(predicate: Expression) -> tuple[Apply | None, bool]:
-    """The subquery that a condition is, if it becomes an arm, and whether it is denied. Aggregates without GROUP BY
-    have one row at most, so they are read as values."""
+    """The subquery of a condition that becomes an arm, and whether it is negated. Aggregates without GROUP BY have one
+    row at most, so they are read as values."""
     negated = False
     while isinstance(predicate, Call) and predicate.name == "not":
         predicate, negated = predicate.args[0], not negated
@@ -143,8 +143,8 @@ def _alone(predicate: Expression) -> tuple[Apply | None, bool]:
     return predicate, negated
 
 
-def _hang(place: Place, kind: JoinKind, apply: Apply, connect: Connect) -> None:
-    """Hangs the arm of one subquery."""
+def _attach(place: Place, kind: JoinKind, apply: Apply, connect: Connect) -> None:
+    """Attaches the arm of one subquery."""
     query = existing(apply.query) if apply.kind is ApplyKind.EXISTS else apply.query
     arm = Place(place.known, place)
     if isinstance(query, Query) and _is_plain(query):
@@ -198,8 +198,8 @@ def _inlined(arm: Place, query: Query, outer: Sequence[Expression]) -> list[Expr
     return [with_values(arm, transform(e, moved)) for e in query.outputs]
 
 
-def _hang_all(place: Place, apply: Apply, opposite: str) -> None:
-    """Nothing may be found that compares by the opposite, or might."""
+def _attach_all(place: Place, apply: Apply, opposite: str) -> None:
+    """ALL: no row may satisfy the opposite comparison, or have an unknown result."""
     wanted, nullable = apply.values, [f.nullable for f in apply.query.fields]
 
     def is_null(value: Expression) -> Expression:
@@ -212,11 +212,11 @@ def _hang_all(place: Place, apply: Apply, opposite: str) -> None:
         rows = zip(plain, wanted, found, strict=True)  # every part must compare, or be unknown
         return [build("or", (p, is_null(mine), is_null(theirs))) for p, mine, theirs in rows]
 
-    _hang(place, JoinKind.ANTI, apply, compare)
+    _attach(place, JoinKind.ANTI, apply, compare)
     if len(wanted) == 1 and nullable[0]:
-        _hang(place, JoinKind.ANTI, apply, lambda found: [is_null(found[0])])
+        _attach(place, JoinKind.ANTI, apply, lambda found: [is_null(found[0])])
     if len(wanted) == 1 and functions.nullable(wanted[0]):
-        _hang(place, JoinKind.ANTI, apply, lambda found: [is_null(wanted[0])])
+        _attach(place, JoinKind.ANTI, apply, lambda found: [is_null(wanted[0])])
 
 
 def _comparing(apply: Apply, comparison: str) -> Connect:

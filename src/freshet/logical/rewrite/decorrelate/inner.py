@@ -22,9 +22,9 @@ from freshet.logical.query import (
 )
 from freshet.logical.references import OuterRef, ValueRef
 from freshet.logical.rewrite.blocks import NAMELESS
-from freshet.logical.rewrite.decorrelate.keyed import Asked, KeyedQuery, by_keys, looked_up, tests
+from freshet.logical.rewrite.decorrelate.keyed import CorrelationKey, KeyedQuery, by_keys, looked_up, tests
 from freshet.logical.rewrite.decorrelate.place import Domain, Place
-from freshet.logical.rewrite.decorrelate.split import Split, is_grand, split_values
+from freshet.logical.rewrite.decorrelate.split import SplitSelect, is_grand, split_values
 from freshet.scalar import functions, types
 from freshet.scalar.expression import AggregateCall, ColumnRef, Expression, GroupRef, Literal, transform
 
@@ -34,7 +34,7 @@ class InnerSelect:
     """`single`: no two rows have the same key. `sure`: there always is a row. `grand`: aggregates without GROUP BY."""
 
     apply: Apply
-    split: Split
+    split: SplitSelect
     found: KeyedQuery
     single: bool = False
     sure: bool = False
@@ -45,22 +45,22 @@ class InnerSelect:
         return self.found.query
 
     @property
-    def asked(self) -> tuple[Asked, ...]:
-        return self.found.asked
+    def correlated(self) -> tuple[CorrelationKey, ...]:
+        return self.found.correlated
 
     @property
     def parts(self) -> int:
-        """How many columns come before the keys."""
-        return len(self.query.fields) - len(self.asked)
+        """The number of columns before the keys."""
+        return len(self.query.fields) - len(self.correlated)
 
     def value(self, at: int, number: int) -> Expression:
         """A value as read next to the subquery, whose rows are relation `number`."""
         return self._around(looked_up(self.split, at, self.found, number))
 
     def on(self, number: int) -> list[Expression]:
-        """What finds the rows of relation `number`."""
+        """The predicates that find the rows of relation `number`."""
         keys = [key(number, i, f) for i, f in enumerate(self.query.fields) if i >= self.parts]
-        return [self._around(test) for test in tests(self.asked, keys)]
+        return [self._around(test) for test in tests(self.correlated, keys)]
 
     def column(self, at: int, number: int) -> Expression:
         """A column, NULL where no row is found."""
@@ -79,11 +79,11 @@ def inner_of(place: Place, apply: Apply) -> InnerSelect:
     split = split_values(query, grand or apply.kind is ApplyKind.SCALAR)
     found = by_keys(split.query, domain, complete=False)
     single = grand or (isinstance(query, TopK) and query.limit in (0, 1)) or _found_by_key(query, found)
-    return InnerSelect(apply, split, found, single, grand and not found.asked, grand)
+    return InnerSelect(apply, split, found, single, grand and not found.correlated, grand)
 
 
 def existing(query: AnyQuery) -> AnyQuery:
-    """A query that has a row where the given one has: what it shows, how often and how many at most is all the same."""
+    """A query that has a row exactly if the given one has: outputs, duplicates and LIMIT do not matter."""
     if isinstance(query, TopK) and query.limit != 0 and not query.offset and not query.partition:
         return existing(query.source)
     if not isinstance(query, Query) or is_grand(query):
@@ -102,26 +102,26 @@ def _found_by_key(query: AnyQuery, found: KeyedQuery) -> bool:
         return False
     if any(arm.kind is JoinKind.LEFT for arm in query.block.arms):
         return False
-    inner = (a.inner for a in found.asked)
+    inner = (a.inner for a in found.correlated)
     return set(source.primary_key) <= {e.column for e in inner if isinstance(e, ColumnRef) and e.relation == number}
 
 
-def singled(inner: InnerSelect) -> InnerSelect:
+def single_valued(inner: InnerSelect) -> InnerSelect:
     """The subquery with one row a key: its columns, and as a last one before the keys how many rows there were."""
     columns = [key(0, i, f) for i, f in enumerate(inner.query.fields)][: inner.parts]
     calls = [AggregateCall("min", (c,), c.type) for c in columns]
     found = _by_key(inner, [*calls, AggregateCall("count", (), types.BIGINT)])
     count = ValueRef(types.BIGINT, inner.parts, "rows", True)
-    name = "single" if inner.asked else "only_row"
+    name = "single" if inner.correlated else "only_row"
     values = tuple(functions.build(name, (v, count)) for v in inner.split.values)
-    return InnerSelect(inner.apply, Split(found.query, values), found, single=True, sure=not inner.asked)
+    return InnerSelect(inner.apply, SplitSelect(found.query, values), found, single=True, sure=not inner.correlated)
 
 
 def aggregated(inner: InnerSelect, wanted: Sequence[tuple[str, tuple[Expression, ...]]]) -> InnerSelect:
     """Aggregates of the subquery's rows by key."""
     calls = [AggregateCall(name, args, AGGREGATES[name].type([a.type for a in args])) for name, args in wanted]
     found = _by_key(inner, calls)
-    return InnerSelect(inner.apply, split_columns(found.query), found, single=True, sure=not inner.asked)
+    return InnerSelect(inner.apply, split_columns(found.query), found, single=True, sure=not inner.correlated)
 
 
 def distinct(inner: InnerSelect, wanted: Expression) -> InnerSelect:
@@ -131,11 +131,11 @@ def distinct(inner: InnerSelect, wanted: Expression) -> InnerSelect:
     fields = tuple(Field(getattr(e, "name", "found"), e.type, functions.nullable(e)) for e in shown)
     relation = Relation(NAMELESS, inner.query, inner.query.fields)
     whole = Query((relation,), Block((0,), ()), (), None, shown, fields, True)
-    return InnerSelect(inner.apply, split_columns(whole), KeyedQuery(whole, inner.asked), single=True)
+    return InnerSelect(inner.apply, split_columns(whole), KeyedQuery(whole, inner.correlated), single=True)
 
 
-def split_columns(query: AnyQuery) -> Split:
-    return Split(query, tuple(ValueRef(f.type, i, f.name, f.nullable) for i, f in enumerate(query.fields)))
+def split_columns(query: AnyQuery) -> SplitSelect:
+    return SplitSelect(query, tuple(ValueRef(f.type, i, f.name, f.nullable) for i, f in enumerate(query.fields)))
 
 
 def _by_key(inner: InnerSelect, calls: Sequence[AggregateCall]) -> KeyedQuery:
@@ -147,4 +147,4 @@ def _by_key(inner: InnerSelect, calls: Sequence[AggregateCall]) -> KeyedQuery:
     fields = tuple(Field(c.name, c.type, c.nullable) for c in row)
     relation = Relation(NAMELESS, inner.query, inner.query.fields)
     whole = Query((relation,), Block((0,), ()), (), Grouping(keys, tuple(calls)), tuple(row), fields)
-    return KeyedQuery(whole, inner.asked)
+    return KeyedQuery(whole, inner.correlated)

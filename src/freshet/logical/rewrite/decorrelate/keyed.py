@@ -1,10 +1,10 @@
 """Subqueries that read the row around them, turned into queries that read nothing but their own relations.
 
-A query Q(o) that depends on values o of the rows around it becomes one query whose rows say for which o they are, in
-further columns: its keys. Where a select reads o only in equalities (inner = o) of its WHERE, the inner sides are the
+A query Q(o) that depends on values o of the rows around it becomes one query with additional columns, its keys, that
+say for which o each row is. Where a select reads o only in equalities (inner = o) of its WHERE, the inner sides are the
 keys: its rows under a key are the rows of Q(o) with that key. Otherwise it is joined to the values it is computed for
-(`Domain`), which are then its keys. Above that, keys are further keys of a grouping, further columns of DISTINCT and
-of set operations, and divide the partitions of windows and of LIMIT. This is how DuckDB flattens dependent joins.
+(`Domain`), which are then its keys. Above that, keys are further keys of a grouping, further columns of DISTINCT and of
+set operations, and divide the partitions of windows and of LIMIT. This is how DuckDB flattens dependent joins.
 
 Aggregates without GROUP BY have a row where Q(o) has none: they are looked up from the values they are computed for.
 """
@@ -35,15 +35,15 @@ from freshet.logical.query import (
 from freshet.logical.references import OuterRef, ValueRef
 from freshet.logical.rewrite.blocks import NAMELESS, map_block_expressions, map_blocks, select_all
 from freshet.logical.rewrite.decorrelate.place import Domain
-from freshet.logical.rewrite.decorrelate.split import Split, is_grand, split_values
+from freshet.logical.rewrite.decorrelate.split import SplitSelect, is_grand, split_values
 from freshet.scalar import functions
 from freshet.scalar.describe import describe
 from freshet.scalar.expression import Call, ColumnRef, Expression, GroupRef, Literal, references, transform
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
-    """A key of a query: what it reads of its own rows, and the value of the row around it that must equal it."""
+class CorrelationKey:
+    """A key of a query: the expression over its own rows, and the value of the outer row that it must equal."""
 
     inner: Expression
     outer: Expression
@@ -55,21 +55,21 @@ class KeyedQuery:
     """`query` has a last column for each key."""
 
     query: AnyQuery
-    asked: tuple[Asked, ...] = ()
+    correlated: tuple[CorrelationKey, ...] = ()
 
     @property
     def finds(self) -> list[tuple[Expression, bool]]:
-        return [(a.outer, a.null_safe) for a in self.asked]
+        return [(a.outer, a.null_safe) for a in self.correlated]
 
     @property
     def fields(self) -> tuple[Field, ...]:
         """Of the keys."""
-        return self.query.fields[len(self.query.fields) - len(self.asked) :]
+        return self.query.fields[len(self.query.fields) - len(self.correlated) :]
 
 
-def tests(asked: Iterable[Asked], keys: Iterable[Expression]) -> list[Expression]:
-    """What connects a query's keys to the row around it."""
-    pairs = zip(asked, keys, strict=True)
+def tests(correlated: Iterable[CorrelationKey], keys: Iterable[Expression]) -> list[Expression]:
+    """The predicates that connect the keys of a query to the outer row."""
+    pairs = zip(correlated, keys, strict=True)
     return [functions.build("not_distinct" if a.null_safe else "eq", (a.outer, k)) for a, k in pairs]
 
 
@@ -88,11 +88,11 @@ def by_keys(
         return _flattened(query, by_keys(query.source, domain, lent))
     if isinstance(query, UnionAll):
         inputs = _alike(query.inputs, domain, lent)
-        return KeyedQuery(UnionAll(tuple(k.query for k in inputs), _fields(query, inputs)), inputs[0].asked)
+        return KeyedQuery(UnionAll(tuple(k.query for k in inputs), _fields(query, inputs)), inputs[0].correlated)
     if isinstance(query, SetOperation):
         inputs = _alike((query.left, query.right), domain, lent)
         whole = replace(query, left=inputs[0].query, right=inputs[1].query, fields=_fields(query, inputs))
-        return KeyedQuery(whole, inputs[0].asked)
+        return KeyedQuery(whole, inputs[0].correlated)
     select = _selected(query)
     return _completed(select, domain, lent) if complete and is_grand(select) else _select(select, domain, lent)
 
@@ -113,8 +113,8 @@ def _select(query: Query, domain: Domain, lent: Sequence[OuterRef] | None) -> Ke
         lent = outer_of(own_expressions(query))
     if lent is not None:
         return _lend(query, domain, lent)
-    asked = tuple(equal.values())
-    return KeyedQuery(_with_keys(without, asked), asked)
+    correlated = tuple(equal.values())
+    return KeyedQuery(_with_keys(without, correlated), correlated)
 
 
 def _with_sources(query: Query, domain: Domain) -> Query:
@@ -125,10 +125,12 @@ def _with_sources(query: Query, domain: Domain) -> Query:
         if isinstance(relation.source, TableSchema):
             continue
         found = by_keys(relation.source, domain)
-        if found.asked:
+        if found.correlated:
             shown = len(relation.fields)
             relations[number] = Relation(relation.alias, found.query, (*relation.fields, *found.fields))
-            conditions[number] = tests(found.asked, (key(number, shown + i, f) for i, f in enumerate(found.fields)))
+            conditions[number] = tests(
+                found.correlated, (key(number, shown + i, f) for i, f in enumerate(found.fields))
+            )
 
     def conditioned(block: Block) -> Block:
         added = [p for number in block.relations for p in conditions.get(number, ())]
@@ -137,21 +139,21 @@ def _with_sources(query: Query, domain: Domain) -> Query:
     return replace(query, relations=tuple(relations), block=map_blocks(query.block, conditioned))
 
 
-def _equality(predicate: Expression) -> Asked | None:
+def _equality(predicate: Expression) -> CorrelationKey | None:
     """inner = outer, where each side reads only its own."""
     if not isinstance(predicate, Call) or predicate.name not in ("eq", "not_distinct") or has_apply(predicate):
         return None
     for inner, outer in (predicate.args, predicate.args[::-1]):
         if references(inner) and not outer_of([inner]) and outer_of([outer]) and not references(outer):
-            return Asked(inner, outer, predicate.name == "not_distinct")
+            return CorrelationKey(inner, outer, predicate.name == "not_distinct")
     return None
 
 
 def _lend(query: Query, domain: Domain, lent: Sequence[OuterRef]) -> KeyedQuery:
-    """A select joined to the values it is computed for."""
+    """A select joined to the values for which it is computed."""
     number, relation = len(query.relations), domain.relation(lent)
     columns = {c: key(number, i, f) for i, (c, f) in enumerate(zip(lent, relation.fields, strict=True))}
-    asked = tuple(Asked(column, outer, column.nullable) for outer, column in columns.items())
+    correlated = tuple(CorrelationKey(column, outer, column.nullable) for outer, column in columns.items())
 
     def read(e: Expression) -> Expression:
         return columns[e] if isinstance(e, OuterRef) else e
@@ -161,10 +163,10 @@ def _lend(query: Query, domain: Domain, lent: Sequence[OuterRef]) -> KeyedQuery:
     query = replace(query, relations=(*query.relations, relation), block=block)
     if query.grouping is None:
         query = replace(query, outputs=tuple(transform(e, read) for e in query.outputs))
-        return KeyedQuery(_with_keys(query, asked), asked)
+        return KeyedQuery(_with_keys(query, correlated), correlated)
     keys = tuple(transform(k, read) for k in query.grouping.keys)
     calls = tuple(c.mapped(lambda e: transform(e, read)) for c in query.grouping.aggregates)
-    query = _with_keys(replace(query, grouping=Grouping(keys, calls, query.grouping.having)), asked)
+    query = _with_keys(replace(query, grouping=Grouping(keys, calls, query.grouping.having)), correlated)
     assert query.grouping is not None
     row = query.grouping.keys
 
@@ -176,12 +178,12 @@ def _lend(query: Query, domain: Domain, lent: Sequence[OuterRef]) -> KeyedQuery:
 
     having = None if query.grouping.having is None else transform(query.grouping.having, above)
     outputs = tuple(transform(e, above) for e in query.outputs)
-    return KeyedQuery(replace(query, grouping=replace(query.grouping, having=having), outputs=outputs), asked)
+    return KeyedQuery(replace(query, grouping=replace(query.grouping, having=having), outputs=outputs), correlated)
 
 
-def _with_keys(query: Query, asked: Sequence[Asked]) -> Query:
+def _with_keys(query: Query, correlated: Sequence[CorrelationKey]) -> Query:
     """A select with its keys as last columns, which it groups by if it groups."""
-    keys = [a.inner for a in asked]
+    keys = [a.inner for a in correlated]
     fields = tuple(Field(describe(k), k.type, functions.nullable(k)) for k in keys)
     if query.grouping is None:
         return replace(query, outputs=(*query.outputs, *keys), fields=(*query.fields, *fields))
@@ -211,24 +213,24 @@ def _completed(query: Query, domain: Domain, lent: Sequence[OuterRef] | None) ->
         return columns[e] if isinstance(e, OuterRef) else e
 
     values = [transform(looked_up(split, i, found, 1), read) for i in range(len(split.values))]
-    keys = [key(1, len(found.query.fields) - len(found.asked) + i, f) for i, f in enumerate(found.fields)]
-    on = tuple(transform(test, read) for test in tests(found.asked, keys))
+    keys = [key(1, len(found.query.fields) - len(found.correlated) + i, f) for i, f in enumerate(found.fields)]
+    on = tuple(transform(test, read) for test in tests(found.correlated, keys))
     kept = tuple(values[-1:]) if split.kept else ()
-    block = Block((0, 1), kept) if not found.asked else Block((0,), kept, (Arm(JoinKind.LEFT, Block((1,), on)),))
+    block = Block((0, 1), kept) if not found.correlated else Block((0,), kept, (Arm(JoinKind.LEFT, Block((1,), on)),))
     relations = (relation, Relation(NAMELESS, found.query, found.query.fields))
     outputs = (*values[: len(query.fields)], *columns.values())
     fields = tuple(replace(f, nullable=functions.nullable(e)) for f, e in zip(query.fields, outputs, strict=False))
-    asked = tuple(Asked(column, c, column.nullable) for c, column in columns.items())
-    return KeyedQuery(Query(relations, block, (), None, outputs, (*fields, *relation.fields)), asked)
+    correlated = tuple(CorrelationKey(column, c, column.nullable) for c, column in columns.items())
+    return KeyedQuery(Query(relations, block, (), None, outputs, (*fields, *relation.fields)), correlated)
 
 
-def looked_up(split: Split, at: int, found: KeyedQuery, number: int) -> Expression:
+def looked_up(split: SplitSelect, at: int, found: KeyedQuery, number: int) -> Expression:
     """A value of a subquery that has at most one row for each key, where its rows are relation `number`: over those,
     and over the row around it."""
     value = transform(split.values[at], lambda e: _or_null(found, e.column, number) if isinstance(e, ValueRef) else e)
-    if not found.asked or not split.empty or split.empty[at] == Literal(split.empty[at].type, None):
+    if not found.correlated or not split.empty or split.empty[at] == Literal(split.empty[at].type, None):
         return value
-    mark = len(found.query.fields) - len(found.asked) - 1
+    mark = len(found.query.fields) - len(found.correlated) - 1
     missing = functions.build("is_null", (_or_null(found, mark, number),))
     return functions.build("case", (missing, split.empty[at], value))
 
@@ -238,13 +240,13 @@ def _or_null(found: KeyedQuery, column: int, number: int) -> ColumnRef:
     return replace(key(number, column, found.query.fields[column]), nullable=True)
 
 
-# What stands above selects ------------------------------------------------------------------------------------------
+# Queries above selects ----------------------------------------------------------------------------------------------
 
 
 def _first_rows(query: TopK[AnyQuery], source: KeyedQuery) -> KeyedQuery:
     """The first rows of each key. Keys come right after the columns that are shown."""
     select = _selected(source.query)
-    shown, keys = len(query.fields), len(source.asked)
+    shown, keys = len(query.fields), len(source.correlated)
     last = len(select.fields) - keys
     places = [*range(shown), *range(last, last + keys), *range(shown, last)]
     moved = replace(
@@ -253,36 +255,36 @@ def _first_rows(query: TopK[AnyQuery], source: KeyedQuery) -> KeyedQuery:
     order = tuple(replace(o, column=o.column + keys if o.column >= shown else o.column) for o in query.order)
     partition = (*query.partition, *range(shown, shown + keys))
     fields = (*query.fields, *source.fields)
-    return KeyedQuery(replace(query, source=moved, partition=partition, order=order, fields=fields), source.asked)
+    return KeyedQuery(replace(query, source=moved, partition=partition, order=order, fields=fields), source.correlated)
 
 
 def _flattened(query: Flattened[AnyQuery], source: KeyedQuery) -> KeyedQuery:
     """The keys come before the elements, and are moved to the end."""
-    below, keys = len(query.source.fields) - 1, len(source.asked)
+    below, keys = len(query.source.fields) - 1, len(source.correlated)
     fields = (*query.fields[:below], *source.fields, *query.fields[below:])
     made = replace(query, source=source.query, fields=fields)
     order = [*range(below), *range(below + keys, len(fields)), *range(below, below + keys)]
     whole = select_all(made)
     moved = replace(whole, outputs=tuple(whole.outputs[i] for i in order), fields=tuple(whole.fields[i] for i in order))
-    return KeyedQuery(moved, source.asked)
+    return KeyedQuery(moved, source.correlated)
 
 
 def _windowed(query: Windowed[AnyQuery], source: KeyedQuery) -> KeyedQuery:
     """Windows over the rows of each key, and the columns in the order they had."""
-    keys, last = len(source.asked), len(query.source.fields)
+    keys, last = len(source.correlated), len(query.source.fields)
     partition = (*query.partition, *range(last, last + keys))
     fields = (*query.fields[:last], *source.fields, *query.fields[last:])
     whole = select_all(replace(query, source=source.query, partition=partition, fields=fields))
     places = [*range(last), *range(last + keys, len(fields)), *range(last, last + keys)]
     outputs, shown = tuple(whole.outputs[i] for i in places), tuple(fields[i] for i in places)
-    return KeyedQuery(replace(whole, outputs=outputs, fields=shown), source.asked)
+    return KeyedQuery(replace(whole, outputs=outputs, fields=shown), source.correlated)
 
 
 def _alike(inputs: Sequence[AnyQuery], domain: Domain, lent: Sequence[OuterRef] | None) -> list[KeyedQuery]:
     """Queries whose rows are added up or compared, with the same keys."""
     if lent is None:
         found = [by_keys(q, domain) for q in inputs]
-        if all(k.asked and k.finds == found[0].finds for k in found):
+        if all(k.correlated and k.finds == found[0].finds for k in found):
             return found
         lent = list(dict.fromkeys(c for q in inputs for c in outer_columns(q)))
     return [by_keys(q, domain, lent) for q in inputs]

@@ -1,4 +1,4 @@
-"""The block that subqueries are joined to, while it is filled, and the rows it has for them."""
+"""The block to which subqueries are joined, while it is being filled, and the values for which they are computed."""
 
 from __future__ import annotations
 
@@ -39,14 +39,14 @@ class Place:
 
 
 class Domain:
-    """The values for which a subquery is computed: SELECT DISTINCT what it reads of the rows at its place."""
+    """The values for which a subquery is computed: SELECT DISTINCT over the values that it reads of the outer rows."""
 
     def __init__(self, place: Place, apply: Apply) -> None:
         self._place, self._apply = place, apply
         self._made: dict[tuple[OuterRef, ...], Relation] = {}
 
     def relation(self, columns: Sequence[OuterRef]) -> Relation:
-        """A column for each of those the subquery reads. More values than are asked for do no harm."""
+        """A column for each outer column that the subquery reads. Additional values do no harm."""
         wanted = tuple(columns)
         if wanted not in self._made:
             query = self._query([self._apply.outer[c.column] for c in wanted])
@@ -75,7 +75,7 @@ class Domain:
         own = subtree(Block(tuple(place.relations), (), tuple(arms)))
         instead = "correlate it by equalities (inner = outer) under AND in its WHERE"
         if any(isinstance(s := place.known[r].source, Values) and not s.rows for r in place.relations):
-            # A LATERAL that is not joined yet stands there without rows: the values would be none.
+            # A LATERAL that is not joined yet has no rows, so there would be no values.
             self._apply.refuse("LATERAL next to a subquery that reads a LEFT JOIN's columns by other than =", instead)
         if not hosts <= own:
             self._apply.refuse("a subquery that reads a LEFT JOIN's columns by other than = in ON", instead)

@@ -1,4 +1,5 @@
-"""What a subquery computes itself, what is computed from that next to it, and what that is where it has no row."""
+"""Splits a subquery into what it computes itself, what the outer query computes from that, and the value if it has no
+row."""
 
 from __future__ import annotations
 
@@ -26,7 +27,7 @@ from freshet.scalar.functions.compiled import fold, fold_null, unreached
 
 
 @dataclass(frozen=True, slots=True)
-class Split:
+class SplitSelect:
     """`values`: what the select list shows, over the query's columns (`ValueRef`) and the row around it (`OuterRef`).
     `empty`, for aggregates without GROUP BY: the values over no rows; then the query's last column is never NULL if
     some of them is not. `kept`: a last value says whether HAVING holds."""
@@ -38,14 +39,14 @@ class Split:
 
 
 def is_grand(query: AnyQuery) -> bool:
-    """Whether a query is one group of all its rows: aggregates or HAVING without keys to group by."""
+    """Whether a query is one group of all its rows: aggregates or HAVING without GROUP BY."""
     return isinstance(query, Query) and query.grouping is not None and not query.grouping.keys
 
 
-def split_values(query: AnyQuery, around: bool = True) -> Split:
-    """`around`: whether what reads the row around may be computed there."""
+def split_values(query: AnyQuery, around: bool = True) -> SplitSelect:
+    """`around`: whether expressions that read the outer row may be computed there."""
     if not isinstance(query, Query):
-        return Split(query, tuple(ValueRef(f.type, i, f.name, f.nullable) for i, f in enumerate(query.fields)))
+        return SplitSelect(query, tuple(ValueRef(f.type, i, f.name, f.nullable) for i, f in enumerate(query.fields)))
     grand, outputs = is_grand(query), list(query.outputs)
     empty, kept = list[Expression](), False
     if grand and query.grouping is not None:
@@ -60,7 +61,7 @@ def split_values(query: AnyQuery, around: bool = True) -> Split:
         parts.append(Literal(types.INT, 1))
     fields = tuple(Field(describe(e), e.type, functions.nullable(e)) for e in parts)
     query = replace(query, outputs=tuple(parts), fields=fields, distinct=query.distinct and not grand)
-    return Split(query, tuple(values), tuple(empty), kept)
+    return SplitSelect(query, tuple(values), tuple(empty), kept)
 
 
 def _parts(outputs: Sequence[Expression], around: bool) -> tuple[list[Expression], list[Expression]]:

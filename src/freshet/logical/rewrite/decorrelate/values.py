@@ -18,7 +18,14 @@ from freshet.logical.kinds import JoinKind
 from freshet.logical.query import Arm, Block, Field, Query, Relation, key
 from freshet.logical.references import OuterRef, ValueRef
 from freshet.logical.rewrite.blocks import NAMELESS
-from freshet.logical.rewrite.decorrelate.inner import InnerSelect, aggregated, distinct, existing, inner_of, singled
+from freshet.logical.rewrite.decorrelate.inner import (
+    InnerSelect,
+    aggregated,
+    distinct,
+    existing,
+    inner_of,
+    single_valued,
+)
 from freshet.logical.rewrite.decorrelate.place import Place
 from freshet.logical.rewrite.decorrelate.split import is_grand
 from freshet.scalar import functions, types
@@ -53,11 +60,11 @@ def _value(place: Place, apply: Apply) -> Expression:
 def _scalar(place: Place, apply: Apply) -> Expression:
     inner = inner_of(place, apply)
     if not inner.single:
-        inner = singled(inner)
-    return inner.value(0, _hang(place, inner))
+        inner = single_valued(inner)
+    return inner.value(0, _attach(place, inner))
 
 
-def _hang(place: Place, inner: InnerSelect, more: Sequence[tuple[Expression, int]] = ()) -> int:
+def _attach(place: Place, inner: InnerSelect, more: Sequence[tuple[Expression, int]] = ()) -> int:
     """Joins a subquery to the place: as a LEFT arm by its keys, and by further columns that must equal a value."""
     number = place.add(inner.query)
     if inner.sure:
@@ -75,9 +82,9 @@ def _exists(place: Place, apply: Apply) -> Expression:
         return TRUE
     inner = inner_of(place, apply)
     if inner.grand:  # HAVING may take its row away
-        return inner.value(len(inner.split.values) - 1, _hang(place, inner))
+        return inner.value(len(inner.split.values) - 1, _attach(place, inner))
     found = distinct(inner, Literal(types.INT, 1))
-    return build("is_not_null", (found.column(0, _hang(place, found)),))
+    return build("is_not_null", (found.column(0, _attach(place, found)),))
 
 
 def _any(place: Place, apply: Apply) -> Expression:
@@ -96,7 +103,7 @@ def _any(place: Place, apply: Apply) -> Expression:
         probe = build("eq", (value, column))
         same = probe.args[1] if hasattr(probe, "args") and len(probe.args) == 2 else column
         found = distinct(inner, same)
-        number = _hang(place, found, [(value, 0)])
+        number = _attach(place, found, [(value, 0)])
         holds = build("is_not_null", (found.column(0, number),))
         if not functions.nullable(value) and not column.nullable:
             return holds
@@ -105,7 +112,7 @@ def _any(place: Place, apply: Apply) -> Expression:
     if comparison != "eq":
         calls += [("min", (column,)), ("max", (column,))]
     summed = aggregated(inner, calls)
-    number = _hang(place, summed)
+    number = _attach(place, summed)
     rows, known, *ends = (summed.column(i, number) for i in range(len(calls)))
     if comparison == "ne":
         holds = build("or", [build("ne", (value, e)) for e in ends])
@@ -152,7 +159,7 @@ def _row_in(apply: Apply, might: bool) -> Apply:
 
 def _compared_row(place: Place, inner: InnerSelect) -> Expression:
     """Values compared with the one row that aggregates without GROUP BY have, whatever they were made from."""
-    apply, number = inner.apply, _hang(place, inner)
+    apply, number = inner.apply, _attach(place, inner)
     pairs = [build(apply.comparison, (v, inner.value(i, number))) for i, v in enumerate(apply.values)]
     compared = pairs[0] if len(pairs) == 1 else build("and", pairs)
     if not inner.split.kept:

@@ -42,7 +42,7 @@ class _Patience(Budget):
             raise _LongError
 
 
-class Aside:
+class StateCopy:
     """A copy of tables and text, and of the states of views whose prefixes are given, at the current version. It is
     made under the state's lock, used by one thread without it, and released at the end."""
 
@@ -72,7 +72,7 @@ class Reading(Generic[T]):
     tables: Sequence[str]
     views: Sequence[str]
     here: Callable[[], T]
-    there: Callable[[Aside], T]
+    there: Callable[[StateCopy], T]
 
 
 def read(state: State, begin: Callable[[], Reading[T]]) -> T:
@@ -86,22 +86,22 @@ def read(state: State, begin: Callable[[], Reading[T]]) -> T:
                 return reading.here()
         except _LongError:
             given(-patience.given)
-            aside = _room_permitting(state, reading, nbytes)
-            if aside is None:
+            state_copy = _room_permitting(state, reading, nbytes)
+            if state_copy is None:
                 return reading.here()
     try:
-        return reading.there(aside)
+        return reading.there(state_copy)
     finally:
         with Deferred():
-            aside.release()
+            state_copy.release()
 
 
-def _room_permitting(state: State, reading: Reading[T], nbytes: int) -> Aside | None:
+def _room_permitting(state: State, reading: Reading[T], nbytes: int) -> StateCopy | None:
     if 2 * nbytes > available():
         return None
     try:
         with Deferred():
-            return Aside(state, reading.tables, reading.views)
+            return StateCopy(state, reading.tables, reading.views)
     except (BudgetError, MemoryError):
         return None
 

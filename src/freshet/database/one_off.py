@@ -4,7 +4,7 @@ Law: a view's answer equals its query over the current tables, so a query may re
 query that only reads one table or view, filters, computes, sorts and limits builds no state: rows are found by a key
 that the condition fixes, or enumerated until there are enough. Every condition is checked on every row in any case,
 however the row was found. DuckDB answers a query over many rows, if it is installed and known to give the same answer
-(handed.py). Other queries become temporary views over tables and over the answers of views. An answer that is much
+(via_duckdb.py). Other queries become temporary views over tables and over the answers of views. An answer that is much
 larger than the tables below it is not stored even then: the query reads those tables instead.
 """
 
@@ -18,19 +18,19 @@ import pyarrow as pa
 
 from freshet.budget import Memory, given, hold, metered
 from freshet.database.access import Access
-from freshet.database.aside import Aside, Reading, read
-from freshet.database.handed import DuckDB, Handed, handed, installed
 from freshet.database.prepared import Prepared, form_of
 from freshet.database.reading import BATCH, as_schema
 from freshet.database.scan import Scan, scan_of
 from freshet.database.state import State
+from freshet.database.state_copy import Reading, StateCopy, read
 from freshet.database.stored import StoredViews
+from freshet.database.via_duckdb import DuckDB, DuckDBQuery, duckdb_query, installed
 from freshet.engine.core import tables_of
 from freshet.engine.maintained import Maintained, Outlet
 from freshet.engine.operators import maintain
 from freshet.engine.table import Table
 from freshet.errors import ChangeError, EvaluationError
-from freshet.logical.query import AnyQuery, Field, TableSchema, children, is_query, key
+from freshet.logical.query import AnyQuery, Field, RecursiveRows, TableSchema, children, is_query, key
 from freshet.plans import build_plan
 from freshet.plans.model import AnyPlan, schemas
 from freshet.scalar.arrow import to_batches
@@ -65,12 +65,12 @@ class _World:
 class _Collected:
     """A query for DuckDB, with the rows that it reads."""
 
-    handed: Handed
+    for_duckdb: DuckDBQuery
     tables: dict[str, pa.Table]
     schema: pa.Schema
 
 
-class Asking:
+class OneOffQueries:
     def __init__(self, access: Access) -> None:
         self._access, self._state = access, access.state
         self._prepared = Prepared(access)
@@ -95,14 +95,14 @@ class Asking:
 
     def answer(self, query: AnyQuery) -> pa.Table:
         """The answer to a query that is part of a change."""
-        return self._read(lambda alone: self._asking(query, set(), alone))
+        return self._read(lambda alone: self._reading(query, set(), alone))
 
     def _read(self, begin: Callable[[bool], Reading[pa.Table | _Collected]]) -> pa.Table:
         """The answer, also if DuckDB gives none."""
         alone = metered() or self._state.memory.limit is not None or not installed()
         outcome = read(self._state, lambda: begin(alone))
         if isinstance(outcome, _Collected):
-            answer = self._duckdb().answer(outcome.handed.sql, outcome.tables, outcome.schema)
+            answer = self._duckdb().answer(outcome.for_duckdb.sql, outcome.tables, outcome.schema)
             if answer is not None:
                 return answer
             outcome = read(self._state, lambda: begin(True))
@@ -114,13 +114,13 @@ class Asking:
         catalog = StoredViews.over(self._state.catalog, inlined)
         (query,) = bind_all([statement], catalog)
         assert is_query(query)
-        return self._asking(query, catalog.stored, alone)
+        return self._reading(query, catalog.stored, alone)
 
-    def _asking(self, query: AnyQuery, stored: set[str], alone: bool) -> Reading[pa.Table | _Collected]:
+    def _reading(self, query: AnyQuery, stored: set[str], alone: bool) -> Reading[pa.Table | _Collected]:
         """How a query is answered; `stored`: the views that it reads as tables; `alone`: not by DuckDB. Called under
         the state's lock."""
         scan, state = scan_of(query), self._state
-        for_duckdb = None if alone or scan is not None or not self._is_large(query, stored) else handed(query)
+        for_duckdb = None if alone or scan is not None or not self._is_large(query, stored) else duckdb_query(query)
         plan = None if scan is not None or for_duckdb is not None else build_plan(query, _counts(state, stored))
         if for_duckdb is not None:
             named = set(for_duckdb.tables)
@@ -147,9 +147,9 @@ class Asking:
         roots = {name: view.plan.root for name, view in views.items()}
         here = _World(state.core.tables, operators.__getitem__, state.core.pool)
 
-        def there(aside: Aside) -> pa.Table | _Collected:
-            kept = {name: aside.view(operators[name].scope.prefix, roots[name]) for name in views}
-            return answer(_World(aside.core.tables, kept.__getitem__, aside.core.pool))
+        def there(state_copy: StateCopy) -> pa.Table | _Collected:
+            kept = {name: state_copy.view(operators[name].scope.prefix, roots[name]) for name in views}
+            return answer(_World(state_copy.core.tables, kept.__getitem__, state_copy.core.pool))
 
         return Reading(tables, [o.scope.prefix for o in operators.values()], lambda: answer(here), there)
 
@@ -170,14 +170,14 @@ class Asking:
 def _named(query: AnyQuery | TableSchema) -> set[str]:
     """The tables, and views read as such, that a query names."""
     if isinstance(query, TableSchema):
-        return {query.name.lower()}
+        return set() if isinstance(query, RecursiveRows) else {query.name.lower()}
     return set[str]().union(*(_named(source) for source in children(query)))
 
 
-def _collected(handed: Handed, name: str, world: _World, below: Mapping[str, set[str]]) -> pa.Table:
+def _collected(for_duckdb: DuckDBQuery, name: str, world: _World, below: Mapping[str, set[str]]) -> pa.Table:
     """The columns of a table or of a view's answer that DuckDB reads."""
-    source = handed.tables[name]
-    places = handed.columns[name]
+    source = for_duckdb.tables[name]
+    places = for_duckdb.columns[name]
     outputs = tuple(key(0, i, source.fields[i]) for i in places)
     fields = tuple(Field(f"c{i}", source.fields[i].type) for i in places)
     scan = Scan(source, (), outputs, fields, (), 0, None)
@@ -209,7 +209,7 @@ def _counts(state: State, stored: set[str]) -> dict[str, float]:
 
 @contextmanager
 def _answering(memory: Memory) -> Iterator[None]:
-    with memory.lend():
+    with memory.temporary():
         try:
             yield
         except EvaluationError as e:

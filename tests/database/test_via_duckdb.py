@@ -9,8 +9,8 @@ import pyarrow as pa
 import pytest
 
 import freshet
-from freshet.database import asking
-from freshet.database.handed import DuckDB, handed
+from freshet.database import one_off
+from freshet.database.via_duckdb import DuckDB, duckdb_query
 from freshet.logical.query import AnyQuery, is_query
 from freshet.sql.parse import bind_all
 from freshet.sql.source import SqlText
@@ -46,7 +46,7 @@ NOT_HANDED = [
 
 @pytest.fixture
 def db(monkeypatch: pytest.MonkeyPatch) -> Iterator[freshet.Database]:
-    monkeypatch.setattr(asking, "LARGE", 0)
+    monkeypatch.setattr(one_off, "LARGE", 0)
     with freshet.connect() as db:
         db.execute(DDL)
         yield db
@@ -73,7 +73,7 @@ def answers(db: freshet.Database, monkeypatch: pytest.MonkeyPatch) -> list[bool]
 
 
 @pytest.mark.parametrize("sql", HANDED)
-def test_handed_over(sql: str, db: freshet.Database, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_queries_handed_to_duckdb(sql: str, db: freshet.Database, monkeypatch: pytest.MonkeyPatch) -> None:
     rows = [
         {"id": i, "a": i % 5 if i % 7 else None, "b": i % 3 + 1, "d": i % 90, "s": f"x{i % 4}", "f": i / 3}
         | {"day": f"2024-01-0{i % 9 + 1}", "at": f"2024-01-01 {i % 24:02}:00:00"}
@@ -83,7 +83,7 @@ def test_handed_over(sql: str, db: freshet.Database, monkeypatch: pytest.MonkeyP
     asked = answers(db, monkeypatch)
     answer = db.query(sql)
     assert asked == [True]
-    monkeypatch.setattr(asking, "LARGE", 1 << 60)
+    monkeypatch.setattr(one_off, "LARGE", 1 << 60)
     own = db.query(sql)
     assert asked == [True]
     assert answer.schema == own.schema
@@ -93,12 +93,12 @@ def test_handed_over(sql: str, db: freshet.Database, monkeypatch: pytest.MonkeyP
 
 
 @pytest.mark.parametrize("sql", NOT_HANDED)
-def test_not_handed_over(sql: str, db: freshet.Database) -> None:
-    assert handed(bound(sql, db)) is None
+def test_queries_not_handed_to_duckdb(sql: str, db: freshet.Database) -> None:
+    assert duckdb_query(bound(sql, db)) is None
 
 
 def test_small_queries_stay(db: freshet.Database, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(asking, "LARGE", 2)
+    monkeypatch.setattr(one_off, "LARGE", 2)
     asked = answers(db, monkeypatch)
     db.apply({"t": [{"id": 1, "a": 1}]})
     assert db.query("SELECT a, COUNT(*) AS n FROM t GROUP BY a").to_pylist() == [{"a": 1, "n": 1}]
@@ -108,7 +108,7 @@ def test_small_queries_stay(db: freshet.Database, monkeypatch: pytest.MonkeyPatc
     assert asked == [True]
 
 
-def test_what_duckdb_refuses_is_refused_in_own_words(db: freshet.Database, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_duckdb_refuses_has_our_message(db: freshet.Database, monkeypatch: pytest.MonkeyPatch) -> None:
     db.apply({"t": [{"id": i, "b": (1 << 63) - 1} for i in range(3)]})
     asked = answers(db, monkeypatch)
     with pytest.raises(freshet.ChangeError, match=r"the query has no answer: .*BIGINT"):
@@ -129,7 +129,7 @@ def test_its_own_transaction_is_read(db: freshet.Database) -> None:
         assert tx.query("SELECT a, COUNT(*) AS n FROM t GROUP BY a").to_pylist() == [{"a": 4, "n": 2}]
 
 
-def test_answers_of_views_are_handed_over(db: freshet.Database, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_answers_of_views_are_handed_to_duckdb(db: freshet.Database, monkeypatch: pytest.MonkeyPatch) -> None:
     db.execute("CREATE MATERIALIZED VIEW v AS SELECT s, f, COUNT(*) AS n FROM t GROUP BY s, f")
     db.apply({"t": [{"id": i, "s": f"x{i % 2}", "f": float(i % 6)} for i in range(60)]})
     asked = answers(db, monkeypatch)

@@ -58,7 +58,7 @@ def installed() -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class Handed:
+class DuckDBQuery:
     """The SQL of a query for DuckDB, and the columns of each table that it reads, by position: table `t0` has `c3`."""
 
     sql: str
@@ -69,14 +69,14 @@ class Handed:
         return f"t{list(self.tables).index(table)}"
 
 
-def handed(query: AnyQuery) -> Handed | None:
+def duckdb_query(query: AnyQuery) -> DuckDBQuery | None:
     """The query for DuckDB, if DuckDB is known to give the same answer."""
     writer = _Writer()
     sql = writer.query(query)
     if sql is None:
         return None
     columns = {name: tuple(sorted(places)) or (0,) for name, places in writer.columns.items()}
-    return Handed(sql, writer.tables, columns)
+    return DuckDBQuery(sql, writer.tables, columns)
 
 
 class DuckDB:
