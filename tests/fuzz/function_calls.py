@@ -22,6 +22,7 @@ from freshet.scalar.column import Column
 from freshet.scalar.expression import ColumnRef, Expression, Literal
 from freshet.scalar.functions import FUNCTIONS, build, names, try_cast
 from freshet.scalar.functions.rows import text_of
+from freshet.scalar.functions.time_windows import WINDOW
 from freshet.scalar.types import (
     BIGINT,
     BINARY,
@@ -230,7 +231,7 @@ def signatures() -> dict[str, list[tuple[Type, ...]]]:
 
 def _nested_types() -> Iterator[tuple[Type, ...]]:
     """Types of arguments, one of which at least is nested."""
-    yield from ((t,) for t in _NESTED)
+    yield from ((t,) for t in (*_NESTED, WINDOW))
     pairs = itertools.product((*_NESTED, INT, STRING, BOOLEAN), repeat=2)
     yield from (pair for pair in pairs if any(t.is_nested for t in pair))
     yield from _NESTED_THREE
@@ -344,6 +345,8 @@ def _part(choices: Choices, type_: Type) -> Any:
         return _nested(choices, type_)
     if type_ is INT:
         return choices.pick((0, 1, 2, -1))
+    if type_ is TIMESTAMP:
+        return choices.pick((0, 1, DAY, -(10**15)))
     return choices.pick((0.0, 1.5, math.nan, -math.inf)) if type_ is DOUBLE else choices.pick(("", "a", "\0"))
 
 

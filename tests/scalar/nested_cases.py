@@ -72,6 +72,8 @@ EXPRESSIONS = [
     "m = m", "a + 1", "upper(a)", "s.nope", "i.x", "a[t]", "size(i)", "map_keys(a)", "flatten(a)", "sort_array(m)",
 ]  # fmt: skip
 
+#: A view that queries read too.
+TIMES = "SELECT id, CAST(i * 60 AS TIMESTAMP) AS ts FROM t"
 QUERIES = [
     "SELECT id, e FROM t LATERAL VIEW explode(a) x AS e",
     "SELECT id, pos, col FROM t LATERAL VIEW OUTER posexplode(a) q",
@@ -105,6 +107,16 @@ QUERIES = [
     "SELECT q.id FROM t AS q WHERE size(filter(q.a, x -> x > 1)) IN (SELECT size(filter(p.a, x -> x < 5)) FROM t AS p)",
     "SELECT o.id, p.id AS other FROM t AS o LEFT JOIN t AS p ON o.i = p.id WHERE NOT exists(p.a, x -> x = o.id)",
     "SELECT id, sort_array(collect_list(x)) AS l FROM (SELECT id, explode(filter(a, y -> y > 0)) x FROM t) GROUP BY id",
+    "SELECT * FROM (SELECT id, i, t FROM t) PIVOT (SUM(id) FOR i IN (1, 0, NULL AS none))",
+    "SELECT * FROM (SELECT i, t FROM t) PIVOT (COUNT(*) AS n, MAX(t) FOR i IN (1 AS one, -1))",
+    "SELECT * FROM (SELECT id, i, t FROM t) PIVOT (COUNT(DISTINCT t) FOR (i, id) IN ((1, 1), (0, 2) AS two)) AS p",
+    "SELECT * FROM (SELECT i % 2 AS k, id, t FROM t) PIVOT (FIRST(t) FOR id IN (1, 2, 3)) WHERE k IS NOT NULL",
+    "SELECT * FROM (SELECT id, i, t FROM t) UNPIVOT (v FOR k IN (id, i AS other))",
+    "SELECT * FROM (SELECT id, i, t FROM t) UNPIVOT INCLUDE NULLS (v FOR k IN (id AS `the id`, i)) AS u",
+    "SELECT k, SUM(v) AS s FROM (SELECT id, i, t FROM t) UNPIVOT ((v, w) FOR k IN ((id, t), (i, t) AS x)) GROUP BY k",
+    "SELECT window.start, window.end, COUNT(*) AS n FROM times GROUP BY window(ts, '2 minutes')",
+    "SELECT window(ts, '5 minutes', '2 minutes', '30 seconds') AS w, id FROM times",
+    "SELECT window_time(w) AS at, n FROM (SELECT window AS w, SUM(id) AS n FROM times GROUP BY window(ts, '1 day'))",
     "SELECT id, e FROM t LATERAL VIEW explode(a) AS e UNION ALL SELECT id, 0 FROM t",
     "SELECT id, e, ROW_NUMBER() OVER (PARTITION BY id ORDER BY p) AS n FROM t LATERAL VIEW posexplode(a) AS p, e",
 ]
@@ -128,6 +140,7 @@ def main() -> None:
     )
     spark.sparkContext.setLogLevel("OFF")
     spark.sql(table()).cache().createOrReplaceTempView("t")
+    spark.sql(TIMES).createOrReplaceTempView("times")
 
     def ask(expression: str, where: str) -> list[str | None]:
         sql = f"SELECT CAST({expression} AS STRING) FROM t WHERE {where} ORDER BY id"

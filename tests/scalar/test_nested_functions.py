@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import freshet
-from tests.scalar.nested_cases import COLUMNS, EXPRESSIONS, QUERIES, ROWS
+from tests.scalar.nested_cases import COLUMNS, EXPRESSIONS, QUERIES, ROWS, TIMES
 
 RECORDED: dict[str, Any] = json.loads(Path(__file__).with_name("nested_spark.json").read_text())
 ANSWERS: dict[str, list[str | None]] = {e: RECORDED[e] for e in EXPRESSIONS}
@@ -23,6 +23,7 @@ def db() -> freshet.Connection:
     db.execute(f"CREATE TABLE t ({', '.join(f'{name} {kind}' for name, kind in COLUMNS.items())})")
     for row in ROWS:
         db.execute(f"INSERT INTO t VALUES ({row})")
+    db.create_view("times", TIMES)
     return db
 
 

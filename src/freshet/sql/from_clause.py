@@ -13,7 +13,6 @@ FULL JOIN, both) can only be read by a qualified name.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import NoReturn
 
 from sqlglot import exp
 
@@ -27,6 +26,7 @@ from freshet.sql.common_table import read_from
 from freshet.sql.full_join import join_full
 from freshet.sql.generator import bind_generator, generator_of, lateral_of
 from freshet.sql.limit import as_bag
+from freshet.sql.pivot import without_pivot
 from freshet.sql.scope import Columns, Entry, NameScope, Seat
 from freshet.sql.source import closest_first, sql_of
 from freshet.sql.values import bind_range
@@ -54,9 +54,9 @@ def _bind_item(binder: Binder, node: exp.Expr, scope: NameScope, draft: Draft) -
         columns = bind_generator(binder, replace(generator, alias=node.alias, names=names), NameScope(), draft, start)
         number = draft.relations[-1]
         columns = scope.add(Entry(node.alias, number, binder.relations[number].fields), statement, node)
+    elif node.args.get("pivots"):
+        columns = _bind_pivots(binder, node, scope, draft)
     elif isinstance(node, exp.Table):
-        for pivot in node.args.get("pivots") or ():
-            _refuse_pivot(binder, pivot)
         statement.only(node, ("this", "alias", "joins", "db", "catalog"))
         columns = _add(binder, _source(binder, node), node.name, node, scope, draft)
     elif isinstance(node, exp.Subquery):
@@ -81,6 +81,18 @@ def _bind_item(binder: Binder, node: exp.Expr, scope: NameScope, draft: Draft) -
     for join in node.args.get("joins") or []:
         columns = _bind_join(binder, join, scope, draft, columns, start)
     return columns
+
+
+def _bind_pivots(binder: Binder, node: exp.Expr, scope: NameScope, draft: Draft) -> Columns:
+    """A table or query with PIVOT or UNPIVOT, each of which reads the one before it."""
+    pivots, source = node.args["pivots"], node.copy()
+    source.set("pivots", None)
+    source.set("joins", None)
+    for pivot in pivots:
+        read = source if pivot is pivots[0] else exp.Subquery(this=source)
+        fields = binder.nested(_all_of(read.copy()), scope).fields
+        source = without_pivot(binder, pivot, read, fields)
+    return _add(binder, binder.nested(source, scope), pivots[-1].alias, pivots[-1], scope, draft)
 
 
 def _bind_elements(
@@ -134,12 +146,6 @@ def _source(binder: Binder, node: exp.Table) -> TableSchema | AnyQuery:
         listed = closest_first(name, known) if known else "none yet, so CREATE TABLE first"
         statement.fail(f"no table {name}; known tables and views: {listed}", node)
     return source if isinstance(source, TableSchema) else as_bag(source)
-
-
-def _refuse_pivot(binder: Binder, pivot: exp.Expr) -> NoReturn:
-    if pivot.args.get("unpivot"):
-        binder.statement.refuse("UNPIVOT", "write UNION ALL of one select for each column", "UNPIVOT")
-    binder.statement.refuse("PIVOT", "write an aggregate for each column, as in SUM(x) FILTER (WHERE y = 1)", "PIVOT")
 
 
 def _add(

@@ -70,7 +70,19 @@ def lateral_of(node: exp.Lateral, statement: Statement) -> WrittenGenerator | No
 def bind_generator(binder: Binder, generator: WrittenGenerator, scope: NameScope, draft: Draft, start: int) -> Columns:
     """Makes the elements columns of the draft, whose entries begin at `start`; returns these columns."""
     value = _argument(binder, generator, scope)
-    elements = _elements(binder, generator, value)
+    return add_elements(binder, generator, value, _elements(binder, generator, value), scope, draft, start)
+
+
+def add_elements(
+    binder: Binder,
+    generator: WrittenGenerator,
+    value: Expression,
+    elements: tuple[Field, ...],
+    scope: NameScope,
+    draft: Draft,
+    start: int,
+) -> Columns:
+    """The same of an array or map that is bound already."""
     read = references(value)
     one = next(iter(read), -1)
     if not read:

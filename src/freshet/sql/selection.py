@@ -32,11 +32,13 @@ from freshet.sql.names import Names
 from freshet.sql.projection import Output, expand_star
 from freshet.sql.scalar import Columns, ScalarBinder
 from freshet.sql.scope import NameScope
+from freshet.sql.time_window import time_window_of
 from freshet.sql.window import Windows
 
 
 class Selection:
     def __init__(self, binder: Binder, node: exp.Select) -> None:
+        node, self.time_window = time_window_of(node, binder.statement)
         self.binder, self.node, self.statement = binder, node, binder.statement
         aliases = frozenset(e.alias.lower() for e in node.expressions if isinstance(e, exp.Alias))
         self.scope, self.draft = NameScope(around=binder.around, outputs=aliases, beyond=binder.beyond), Draft()
@@ -52,6 +54,8 @@ class Selection:
         bind_from(self.binder, node, self.scope, self.draft)
         if node.args.get("where"):
             self.binder.conditions(node.args["where"].this, self.scope, self.draft, "WHERE")
+        if self.time_window is not None:
+            self.time_window.bind(self.binder, self.scope, self.draft)
         for item in node.expressions:
             self._explode(item)
         if self.groups is not None:

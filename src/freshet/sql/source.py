@@ -199,6 +199,9 @@ class SqlText:
             if wrong and not _open_quote(text):
                 message = f"{wrong[0]} has characters other than 0 to 9 and A to F; write hexadecimal digits"
             raise SqlError(message, text, *place) from error
+        for token, following in zip(self.tokens, self.tokens[1:], strict=False):
+            if token.token_type == TokenType.WINDOW and following.token_type == TokenType.L_PAREN:
+                token.token_type = TokenType.VAR  # WINDOW(ts, '5 minutes'), not the clause
         self.questions = [t.start for t in self.tokens if t.token_type == TokenType.PLACEHOLDER]
         if given is not None:
             check_given(given, len(self.questions), self._names())

@@ -41,6 +41,7 @@ from freshet.scalar.functions import (  # noqa: F401  (importing a family declar
     spread,
     strings,
     structs,
+    time_windows,
 )
 from freshet.scalar.functions.attempts import try_cast
 from freshet.scalar.functions.casting import cast
