@@ -53,7 +53,7 @@ class Grammar:
         if recursion:
             sql, types = recursive(self, "q0")
             common.append(sql)
-            self.sources += [("q0", _columns(types))] * 3
+            self.sources += [("q0", _columns(types))] * 2
         sql, types = self.query(2, top=True)
         if self.choices.chance(20) and " AS o0" in sql:
             sql = self._ordered(sql, types)

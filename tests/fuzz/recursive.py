@@ -10,8 +10,6 @@ from tests.fuzz.expressions import Col
 if TYPE_CHECKING:
     from tests.fuzz.grammar import Grammar
 
-_LEVELS = 3
-
 
 def recursive(grammar: Grammar, name: str) -> tuple[str, list[str]]:
     """The definition of a name of WITH RECURSIVE, and the types of its columns, which are called o0, o1, ...; the last
@@ -28,20 +26,24 @@ def recursive(grammar: Grammar, name: str) -> tuple[str, list[str]]:
     own = [Col(f"{alias}.o{i}", t) for i, t in enumerate(types)]
     others, read, on = _joined(grammar, own)
     outputs = [grammar.expressions.column([c for c in read if c.type == t], t) for t in types]
-    tests = [f"{alias}.o{len(types)} < {1 + choices.below(_LEVELS - 1)}"] if counted else []
+    tests = [f"{alias}.o{len(types)} < {choices.pick((1, 1, 2))}"] if counted else []
     if choices.chance(25):
         tests.append(grammar.expressions.condition(read, 1))
     if choices.chance(20):
         other, inner = _role(grammar)
         test = grammar.on(own, inner)
         tests.append(f"{choices.pick(('', 'NOT '))}EXISTS (SELECT 1 FROM {other} WHERE {test})")
+    if choices.chance(15):
+        again = grammar.alias()
+        test = grammar.on(read, [Col(f"{again}.o{i}", t) for i, t in enumerate(types)])
+        tests.append(f"EXISTS (SELECT 1 FROM {name} AS {again} WHERE {test})")
     if counted:
         outputs.append(f"{alias}.o{len(types)} + 1")
     kinds = ("JOIN", "JOIN", "LEFT JOIN") if union == "UNION" or counted else ("JOIN",)
     source = f"{name} AS {alias} {choices.pick(kinds)} {others} ON {on}"
     if choices.chance(30):
         source = f"{others} JOIN {name} AS {alias} ON {on}"
-    distinct = "DISTINCT " if choices.chance(10) else ""
+    distinct = "DISTINCT " if choices.chance(40) else ""
     passing = f" WHERE {' AND '.join(tests)}" if tests else ""
     step = f"SELECT {distinct}{', '.join(outputs)} FROM {source}{passing}"
     names = ", ".join(f"o{i}" for i in range(len(start)))
