@@ -57,7 +57,7 @@ def test_the_same_as_a_plain_reading(tmp_path: Path) -> None:
     db.execute("CREATE TABLE t (s STRING, d DOUBLE, u STRING); CREATE TABLE k (id INT PRIMARY KEY, w DECIMAL(38, 2))")
     texts = ["", "a", "ab", "ä€😀", "long " * 50, None]
     for case in range(30):
-        made = log.make(tmp_path / f"log{case}", "none")
+        made = log.make(tmp_path / f"log{case}", log.Durability.NONE)
         data = b""
         for version in range(rng.choice([1, 3, 40])):
             parts = []

@@ -10,6 +10,7 @@ import pytest
 import freshet.sql
 from freshet.logical.apply import Apply, ApplyKind, applies, outer_columns, own_expressions, sources
 from freshet.logical.query import AnyQuery, Query
+from freshet.scalar.comparison_operator import ComparisonOperator
 from freshet.scalar.expression import walk
 from freshet.sql.catalog import Catalog
 from freshet.sql.parse import bind_query
@@ -67,7 +68,7 @@ def test_binding_leaves_a_subquery_as_a_function_of_what_it_reads() -> None:
     query = bound("SELECT k FROM a WHERE x IN (SELECT x FROM b WHERE b.k = a.k)")
     assert isinstance(query, Query)
     (apply,) = [subquery for e in own_expressions(query) for subquery in applies(e)]
-    assert apply.kind is ApplyKind.ANY and apply.comparison == "eq"
+    assert apply.kind is ApplyKind.ANY and apply.comparison == ComparisonOperator.EQUAL
     assert [getattr(e, "name", "") for e in apply.values] == ["x"]
     assert [getattr(e, "name", "") for e in apply.outer] == ["k"]
     assert [e.column for e in outer_columns(apply.query)] == [0]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from enum import StrEnum
 from typing import Any, Protocol
 
 import pyarrow as pa
@@ -25,6 +26,16 @@ class _Database(Protocol):
     def execute(self, sql: str, params: ParameterValues | None = None) -> Any: ...
 
     def query(self, sql: str, params: ParameterValues | None = None) -> pa.Table: ...
+
+
+class Progress(StrEnum):
+    """How far a transaction has come, as messages say it."""
+
+    NEW = "new"
+    OPEN = "open"
+    OVER = "over"  # its commit has begun
+    COMMITTED = "committed"
+    ROLLED_BACK = "rolled back"
 
 
 class PendingTransaction:
@@ -51,17 +62,17 @@ class PendingTransaction:
         self._session = session
         self._commit = commit
         self._done: Transaction | None = None
-        self._state = "new"
+        self._progress = Progress.NEW
 
     def __enter__(self) -> PendingTransaction:
-        if self._state != "new":
+        if self._progress is not Progress.NEW:
             raise StateError("a transaction can be used only once; call db.transaction() again")
         self._session.begin()
-        self._state = "open"
+        self._progress = Progress.OPEN
         return self
 
     def __exit__(self, kind: object, *_: object) -> None:
-        if self._state != "open":
+        if self._progress is not Progress.OPEN:
             return
         if kind is None:
             self.commit()
@@ -182,9 +193,9 @@ class PendingTransaction:
         1
         """
         self._check()
-        self._state = "over"
+        self._progress = Progress.OVER
         self._done = self._commit()
-        self._state = "committed"
+        self._progress = Progress.COMMITTED
 
     def rollback(self) -> None:
         """Discard all changes; the block continues without them, outside of any transaction.
@@ -206,16 +217,16 @@ class PendingTransaction:
         0
         """
         self._check()
-        self._state = "rolled back"
+        self._progress = Progress.ROLLED_BACK
         self._session.rollback()
 
     def _check(self) -> None:
-        if self._state != "open" or not self._session.mine:
-            raise StateError(f"the transaction is {self._state}, or another thread's; call db.transaction() again")
+        if self._progress is not Progress.OPEN or not self._session.mine:
+            raise StateError(f"the transaction is {self._progress}, or another thread's; call db.transaction() again")
 
     def _committed(self) -> Transaction:
-        if self._state != "committed":
-            raise StateError(f"the transaction is {self._state}; it has a version and deltas once it is committed")
+        if self._progress is not Progress.COMMITTED:
+            raise StateError(f"the transaction is {self._progress}; it has a version and deltas once it is committed")
         return self._done or Transaction(self._db.version, Deltas({}), [])
 
     @property
@@ -268,4 +279,4 @@ class PendingTransaction:
         return self._committed().errors
 
     def __repr__(self) -> str:
-        return f"PendingTransaction({self._state})"
+        return f"PendingTransaction({self._progress})"

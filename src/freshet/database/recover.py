@@ -12,7 +12,7 @@ from freshet.database.opening import open_instance
 from freshet.durable import checkpoint
 from freshet.durable.folder import FolderLock
 from freshet.durable.kept_logs import first_version
-from freshet.durable.log import Log, NewerFormatError, RecordPosition, sync_folder
+from freshet.durable.log import Durability, Log, NewerFormatError, RecordPosition, sync_folder
 from freshet.durable.record import SNAPSHOT
 from freshet.durable.store import Store
 from freshet.errors import StateError
@@ -88,7 +88,7 @@ def _salvage(path: Path) -> Recovered:
         lost = (path / "log").stat().st_size
         os.rename(path / "log", kept)
     compile_kernels()
-    opened = open_instance(Store(path, "fsync", False, salvage=True))
+    opened = open_instance(Store(path, Durability.FSYNC, False, salvage=True))
     try:
         return Recovered(opened.state.version, lost, kept)
     finally:

@@ -21,6 +21,7 @@ import struct
 import uuid
 import zlib
 from collections.abc import Iterable, Iterator
+from enum import StrEnum
 from pathlib import Path
 from typing import NamedTuple
 
@@ -31,8 +32,6 @@ from freshet.errors import StateError
 from freshet.state.arrays import Int64s
 
 FORMAT = 3  # incremented when the previous version cannot read the log; 1 and 2 had no log
-LEVELS = ("fsync", "os", "none")
-
 _MAGIC = b"freshet log\n\0\0\0\0"
 _HEADER = struct.Struct("<16sI16s20xI4x")  # magic, format, id, room for more, checksum
 _HEAD = struct.Struct("<4sIIIQQ")
@@ -42,6 +41,14 @@ _CHUNK = 8 << 20
 _MOST = 1 << 17  # records examined together
 _FAR = (1 << 24) - 1  # words before a record that may be unsynced: limited by the bits that store it
 _HELD = 1 << 20  # bytes of records that level "none" keeps in memory
+
+
+class Durability(StrEnum):
+    """What a transaction survives when it is acknowledged."""
+
+    FSYNC = "fsync"  # the machine may crash: its record is synced
+    OS = "os"  # the process may be killed: its record is with the operating system
+    NONE = "none"  # nothing: records may be kept in memory
 
 
 class NewerFormatError(StateError):
@@ -83,7 +90,7 @@ class Log:
     """An open log. `end`: the end of its records, which the writer knows and a reader finds by reading. `synced`: the
     position up to which they are on disk, known to a writer that syncs."""
 
-    def __init__(self, path: Path, level: str = "fsync", write: bool = True) -> None:
+    def __init__(self, path: Path, level: Durability = Durability.FSYNC, write: bool = True) -> None:
         self.path, self.level = path, level
         self.fd = -1
         self.broken: str | None = None  # why the log cannot be written any more
@@ -222,11 +229,11 @@ class Log:
     @property
     def far(self) -> bool:
         """Whether too much is unsynced for the next record to store how much."""
-        return self.level == "fsync" and self.end - self.synced > 8 * _FAR
+        return self.level is Durability.FSYNC and self.end - self.synced > 8 * _FAR
 
     def record(self, kind: int, rows: int, version: int, payload: bytes) -> bytes:
         """To be appended next."""
-        if self.level == "fsync":
+        if self.level is Durability.FSYNC:
             kind |= (self.end - self.synced) // 8 << KIND.bit_length()
         tail = _HEAD.pack(_MARK, 0, kind, rows & 0xFFFFFFFF, version, len(payload))[8:]
         checksum = zlib.crc32(payload, zlib.crc32(tail, self._seed))
@@ -237,7 +244,7 @@ class Log:
         if self.broken is not None:
             raise StateError(f"{self.path} could not be written ({self.broken}); close the database and connect again")
         last = len(record), int.from_bytes(record[4:8], "little")
-        if self.level == "none":
+        if self.level is Durability.NONE:
             self._held.append(record)
             self._held_bytes += len(record)
             if self._held_bytes > _HELD:
@@ -307,11 +314,11 @@ class Log:
     def cut(self) -> None:
         """Truncates the file after the last complete record."""
         os.ftruncate(self.fd, self.end)
-        if self.level != "none":
+        if self.level is not Durability.NONE:
             self.sync()
 
 
-def make(path: Path, level: str, records: Iterable[tuple[int, int, int, bytes]] = ()) -> Log:
+def make(path: Path, level: Durability, records: Iterable[tuple[int, int, int, bytes]] = ()) -> Log:
     """Creates a log with these records, which replaces an existing one when it is on disk. If this fails, nothing has
     changed."""
     log = begin(path, level)
@@ -331,7 +338,7 @@ def discard(log: Log, path: Path) -> None:
         path.with_name(path.name + ".new").unlink(missing_ok=True)
 
 
-def begin(path: Path, level: str) -> Log:
+def begin(path: Path, level: Durability) -> Log:
     """A log without records that will take this place; it has another name until then."""
     fresh = path.with_name(path.name + ".new")
     try:
@@ -339,25 +346,25 @@ def begin(path: Path, level: str) -> Log:
             id = uuid.uuid4().bytes
             head = _HEADER.pack(_MAGIC, FORMAT, id, 0)[:-8]
             file.write(head + zlib.crc32(head).to_bytes(4, "little") + bytes(4))
-        return Log(fresh, "none" if level == "none" else "os")
+        return Log(fresh, Durability.NONE if level is Durability.NONE else Durability.OS)
     except BaseException as e:
         with contextlib.suppress(OSError):
             fresh.unlink(missing_ok=True)
         raise _unwritten(fresh, e) from e
 
 
-def put_in_place(log: Log, path: Path, level: str) -> Log:
+def put_in_place(log: Log, path: Path, level: Durability) -> Log:
     """Puts a log that was begun in its place. If this fails, the log must still be closed and removed."""
     try:
         log.flush()
         log.level = level
-        if level != "none":
+        if level is not Durability.NONE:
             log.sync()
         os.replace(log.path, path)
     except BaseException as e:
         raise _unwritten(log.path, e) from e
     log.path = path
-    if level != "none":
+    if level is not Durability.NONE:
         try:
             sync_folder(path.parent)
         except OSError as e:  # unknown which log survives a loss of power: append to neither

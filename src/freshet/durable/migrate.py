@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from freshet.durable import log
+from freshet.durable.log import Durability
 from freshet.durable.snapshot import snapshot
 from freshet.engine.core import changes_of
 from freshet.engine.table import Table
@@ -65,7 +66,7 @@ def refuse_to_read(path: Path) -> None:
         )
 
 
-def to_log(path: Path, file: Path, level: str) -> None:
+def to_log(path: Path, file: Path, level: Durability) -> None:
     """Writes the contents of the folder as a log."""
     check_closed(path)
     if not (path / _CATALOG).exists():  # opened once, without definitions

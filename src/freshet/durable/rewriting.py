@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from freshet.durable import log
+from freshet.durable.log import Durability
 from freshet.durable.record import CATALOG, ROWS, SNAPSHOT, json_payload, rows_payload, stored
 from freshet.durable.snapshot import NOTHING, differences, noted
 from freshet.engine.table import RowChange, Table
@@ -29,7 +30,7 @@ Signed = tuple[Table, Int64s, Int64s]
 class Rewriting:
     """`path`: of the log that is replaced at the end."""
 
-    def __init__(self, path: Path, level: str, catalog: Mapping[str, Any], tables: Iterable[Table]) -> None:
+    def __init__(self, path: Path, level: Durability, catalog: Mapping[str, Any], tables: Iterable[Table]) -> None:
         self._path, self._level = path, level
         self._catalog = json_payload(differences(noted(NOTHING), catalog))
         self._cursors = {id(table): 0 for table in tables}
@@ -96,7 +97,7 @@ class Rewriting:
 
     def _append(self, kind: int, rows: int, version: int, payload: bytes) -> None:
         self.log.append(self.log.record(kind, rows, version, payload))
-        if self._level != "none" and self.log.end - self._synced > _SYNCED:
+        if self._level is not Durability.NONE and self.log.end - self._synced > _SYNCED:
             self._synced = self.log.end
             self.log.sync()
 

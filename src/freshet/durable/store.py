@@ -26,7 +26,7 @@ from freshet.budget import Memory
 from freshet.durable import checkpoint, log, migrate
 from freshet.durable.folder import FolderLock, check_readable
 from freshet.durable.kept_logs import KeptLogs, first_version
-from freshet.durable.log import LEVELS, Log, RecordPosition, sync_folder
+from freshet.durable.log import Durability, Log, RecordPosition, sync_folder
 from freshet.durable.record import CATALOG, TRANSACTION, json_payload, rows_payload, signed
 from freshet.durable.rewriting import Rewriting
 from freshet.durable.snapshot import NOTHING, differences, noted
@@ -61,12 +61,12 @@ class Store:
     """`salvage`: the checkpoint is the source of truth, and the log is made from it."""
 
     def __init__(self, path: Path, durability: str, read_only: bool, retain: int = 0, salvage: bool = False) -> None:
-        if durability not in LEVELS:
-            raise ValueError(f"durability is {durability!r}; give one of {', '.join(LEVELS)}")
+        if durability not in tuple(Durability):
+            raise ValueError(f"durability is {durability!r}; give one of {', '.join(Durability)}")
         if retain < 0:
             raise ValueError(f"retain is {retain}; give the number of versions to keep, or 0")
         self.path = path
-        self.level = durability
+        self.level = Durability(durability)
         self.read_only = read_only
         self._salvage = salvage
         self.pid, self.retain = os.getpid(), retain
@@ -114,7 +114,7 @@ class Store:
     def _new_log(self, file: Path) -> Log:
         made = log.make(file, self.level)
         assert self._claim is not None
-        for folder in self._claim.made if self.level != "none" else ():
+        for folder in self._claim.made if self.level is not Durability.NONE else ():
             sync_folder(folder.parent)
         return made
 
@@ -184,7 +184,7 @@ class Store:
         if at < size:
             logger.warning("freshet: %s ends with an unfinished record: %d bytes are cut", self.log.path, size - at)
             self.log.cut()
-        if self.level == "fsync":
+        if self.level is Durability.FSYNC:
             self.log.sync()  # the log of a process that was killed is now the truth
 
     # Changes --------------------------------------------------------------------------------------------------
@@ -205,7 +205,7 @@ class Store:
 
     def settled(self, version: int) -> bool:
         """Whether a transaction is as durable as the level promises."""
-        return self.level != "fsync" or version <= self._synced
+        return self.level is not Durability.FSYNC or version <= self._synced
 
     def settle(self, version: int) -> None:
         """Waits until it is. Does not need a lock of the database."""
@@ -247,7 +247,7 @@ class Store:
         if changed["tables"] or changed["views"]:
             self.stay()
             self.log.append(self.log.record(CATALOG, 0, version, json_payload(changed)))
-            if self.level == "fsync":
+            if self.level is Durability.FSYNC:
                 with self._alone():
                     self._sync_log()
             self._saved = noted(catalog)
@@ -339,11 +339,11 @@ class Store:
             place = self.log.place
             if not whole or (self._facts is not None and RecordPosition(*self._facts["place"]) == place):
                 return
-            if self.level != "none":
+            if self.level is not Durability.NONE:
                 self.log.sync()
             facts = {"place": place, "version": state.version, "catalog": state.described()}
             try:
-                checkpoint.write(self.path / _CHECKPOINT, state.core.arena, facts, self.level != "none")
+                checkpoint.write(self.path / _CHECKPOINT, state.core.arena, facts, self.level is not Durability.NONE)
                 self._sync()
             except OSError as e:
                 logger.warning("freshet: no checkpoint of %s: %s; the log will be replayed", self.path, e.strerror)
@@ -351,7 +351,7 @@ class Store:
             self.release()
 
     def _sync(self) -> None:
-        if self.level != "none":
+        if self.level is not Durability.NONE:
             sync_folder(self.path)
 
     def release(self) -> None:

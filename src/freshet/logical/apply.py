@@ -15,6 +15,7 @@ from typing import NoReturn
 from freshet.errors import UnsupportedError
 from freshet.logical.query import AnyQuery, Block, Query, TableSchema, children
 from freshet.logical.references import OuterRef
+from freshet.scalar.comparison_operator import ComparisonOperator
 from freshet.scalar.expression import Compound, Expression, Named, walk
 
 
@@ -37,11 +38,11 @@ class Apply(Named, Compound):
     args: tuple[Expression, ...]
     name: str
     nullable: bool
-    comparison: str = ""
+    comparison: ComparisonOperator = ComparisonOperator.EQUAL  # of ANY and ALL
     compared: int = 0
     select: object = field(default=None, repr=False)
     spot: tuple[str, int, int] | None = field(default=None, compare=False)
-    relation: int = -1  # the relation of LATERAL, which has no rows until the subquery has become a join
+    relation: int | None = None  # that of LATERAL, which has no rows until the subquery has become a join
 
     def of(self, args: tuple[Expression, ...]) -> Apply:
         return replace(self, args=args)

@@ -29,9 +29,9 @@ from freshet.scalar.types import Type
 class Subtree(Part):
     """A part below a relation of the query above."""
 
-    top: int = -1
-    parent: int = -1
-    attributes: list[Attribute] = field(default_factory=list)
+    top: int = field(kw_only=True)
+    parent: int = field(kw_only=True)
+    attributes: list[Attribute] = field(kw_only=True)
 
 
 class Parts:

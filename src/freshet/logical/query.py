@@ -63,10 +63,14 @@ class TableSchema:
         return next((i for i, f in enumerate(self.fields) if f.name.lower() == wanted), None)
 
 
+#: In place of the former position of a column that ALTER TABLE has added.
+NEW_COLUMN = -1
+
+
 @dataclass(frozen=True, slots=True)
 class Altered:
     """The origin of a table altered by ALTER TABLE: the former number of its rows in the arena, and the former position
-    of each column; -1 for a new one."""
+    of each column, or NEW_COLUMN."""
 
     number: int
     columns: tuple[int, ...]

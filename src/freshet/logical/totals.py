@@ -38,7 +38,7 @@ class Part:
 
     relations: list[int]
     width: int  # columns of its keys
-    number: int = -1  # as a relation of the query above
+    number: int = field(init=False)  # as a relation of the query above
     calls: list[AggregateCall] = field(default_factory=list)
 
     def column(self, call: AggregateCall) -> int:

@@ -116,6 +116,10 @@ def register(part: type) -> None:
     _CLASSES[part.__name__] = part
 
 
+def _is_required(field: dataclasses.Field[Any]) -> bool:
+    return field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING
+
+
 @cache
 def _fields(made: Any) -> tuple[str, ...] | None:
     return tuple(f.name for f in dataclasses.fields(made)) if dataclasses.is_dataclass(made) else None
@@ -171,10 +175,10 @@ def decode(value: Any) -> Any:
             raise PlanError(f"{name} has no field {unknown[0]!r}; it has {', '.join(sorted(known))}")
         if made is PythonCall:
             given["function"] = _function(given)
-        try:
-            return made(**given)
-        except TypeError as e:
-            raise PlanError(f"{name} lacks a field: {e}") from None
+        lacking = [f.name for f in dataclasses.fields(made) if f.name not in given and _is_required(f)]
+        if lacking:
+            raise PlanError(f"{name} lacks field {lacking[0]!r}; it has {', '.join(sorted(known))}")
+        return made(**given)
     if isinstance(value, list):
         return tuple(decode(v) for v in value)
     return value

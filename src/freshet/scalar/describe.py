@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 from collections.abc import Callable
 from typing import Any
 
@@ -42,12 +43,8 @@ def _literal(literal: Literal) -> str:
         digits, scale = str(abs(value)).rjust(literal.type.scale + 1, "0"), literal.type.scale
         return ("-" if value < 0 else "") + (f"{digits[:-scale]}.{digits[-scale:]}" if scale else digits)
     if literal.type.name == "DATE":
-        import datetime
-
         return f"DATE '{datetime.date(1970, 1, 1) + datetime.timedelta(days=value)}'"
     if literal.type.name == "TIMESTAMP":
-        import datetime
-
         return f"TIMESTAMP '{datetime.datetime(1970, 1, 1) + datetime.timedelta(microseconds=value)}'"
     if literal.type.is_interval:
         return interval_text(value, literal.type)

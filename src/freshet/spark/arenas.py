@@ -72,12 +72,14 @@ def _abandoned(home: Path) -> str | None:
         if not marker.exists():
             return "it was left torn" if time.time() - home.stat().st_mtime > TORN else None
         left = json.loads(marker.read_text())
+        if not isinstance(left, dict):
+            return None
         if left.get("boot") != boot():
             return "the machine was started again since"
         if left.get("checkpoint") is not None and not os.path.exists(left["checkpoint"]):
             return f"its checkpoint {left['checkpoint']} is gone"
         return "it was not used for a week" if time.time() - marker.stat().st_mtime > IDLE else None
-    except (OSError, ValueError, AttributeError):
+    except (OSError, ValueError):
         return None
 
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from sqlglot import exp
 
-from freshet.logical.query import AlterTable, Field, ForeignKey, TableSchema
+from freshet.logical.query import NEW_COLUMN, AlterTable, Field, ForeignKey, TableSchema
 from freshet.sql.datatype import bind_type
 from freshet.sql.definitions import Definitions
 from freshet.sql.output_names import RESERVED
@@ -31,7 +31,7 @@ def bind_alter(node: exp.Expr, statement: Statement, catalog: Definitions) -> Al
 
 
 class _Altering:
-    """The columns so far, each with the place it had; -1 where it is new."""
+    """The columns so far, each with the place it had, NEW_COLUMN where it is new."""
 
     def __init__(self, schema: TableSchema, statement: Statement) -> None:
         self.schema, self.statement = schema, statement
@@ -80,7 +80,7 @@ class _Altering:
             if not isinstance(constraint.kind, exp.CommentColumnConstraint):
                 remedy = "add the column alone: the rows that are there have NULL in it"
                 self.statement.refuse(f"{sql_of(constraint)} on a new column", remedy, part)
-        self.columns.append((-1, Field(part.name, bind_type(part.args["kind"], self.statement))))
+        self.columns.append((NEW_COLUMN, Field(part.name, bind_type(part.args["kind"], self.statement))))
 
     def _drop(self, column: exp.Expr, exists: bool) -> None:
         if exists and self._place(column) is None:
@@ -104,7 +104,7 @@ class _Altering:
         self.columns[at] = was, replace(field, name=to.name)
 
     def result(self) -> AlterTable:
-        old, places = self.schema, {was: i for i, (was, _) in enumerate(self.columns) if was >= 0}
+        old, places = self.schema, {was: i for i, (was, _) in enumerate(self.columns) if was != NEW_COLUMN}
         keys = [k for k in old.foreign_keys if all(c in places for c in k.columns)]
         schema = replace(
             old,

@@ -83,14 +83,13 @@ def add_elements(
     start: int,
 ) -> Columns:
     """The same of an array or map that is bound already."""
-    read = references(value)
-    one = next(iter(read), -1)
+    read = tuple(references(value))
     if not read:
         number = _alone(binder, generator, value, elements)
         draft.relations.append(number)
         first = 0
-    elif len(read) == 1 and one in draft.relations and one not in binder.full and not _is_lateral(draft, one):
-        number, first = one, _in_place(binder, generator, value, elements, one)
+    elif len(read) == 1 and _stays_in_place(binder, draft, read[0]):
+        number, first = read[0], _in_place(binder, generator, value, elements, read[0])
     else:
         number, first = _of_all(binder, generator, value, elements, scope, draft, start)
     return scope.add(Entry(generator.alias, number, elements, first=first), binder.statement, generator.node)
@@ -203,6 +202,8 @@ def _of_all(
     return number, first
 
 
-def _is_lateral(draft: Draft, number: int) -> bool:
-    """Whether a relation stands for a LATERAL subquery."""
-    return any(isinstance(p, Apply) and p.relation == number for p in draft.predicates)
+def _stays_in_place(binder: Binder, draft: Draft, number: int) -> bool:
+    """Whether the elements can be further columns of that relation: it is of this block, no side of a FULL JOIN, and
+    does not stand for a LATERAL subquery."""
+    lateral = (p.relation for p in draft.predicates if isinstance(p, Apply))
+    return number in draft.relations and number not in binder.full and number not in lateral

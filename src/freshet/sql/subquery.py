@@ -15,6 +15,7 @@ from freshet.logical.extent import check_relations
 from freshet.logical.query import AnyQuery, Field
 from freshet.logical.references import ValueRef
 from freshet.scalar import functions, types
+from freshet.scalar.comparison_operator import ComparisonOperator
 from freshet.scalar.expression import Expression
 from freshet.scalar.types import Type
 from freshet.sql.binder import Binder, Draft
@@ -60,17 +61,17 @@ def bind_subquery(binder: Binder, scope: NameScope, node: exp.Expr, scalar: Scal
     return _apply(binder, scope, node, query, kind, values, comparison)
 
 
-def _compared_query(node: exp.Expr) -> tuple[exp.Expr | None, str | None, ApplyKind]:
+def _compared_query(node: exp.Expr) -> tuple[exp.Expr | None, ComparisonOperator | None, ApplyKind]:
     """The subquery and the comparison of IN, ANY or ALL."""
     if isinstance(node, exp.In):
-        return node.args.get("query"), "eq", ApplyKind.ANY
+        return node.args.get("query"), ComparisonOperator.EQUAL, ApplyKind.ANY
     test = node.args.get("expression")
     if not isinstance(test, (exp.Any, exp.All)):
         return None, None, ApplyKind.ANY
-    inside, comparison = test.this, BINARY.get(type(node))
+    inside, function = test.this, BINARY.get(type(node))
     query = inside if isinstance(inside, (exp.Query, exp.Subquery)) else None
-    known = comparison is not None and functions.FUNCTIONS[comparison].comparison
-    return query, comparison if known else None, ApplyKind.ALL if isinstance(test, exp.All) else ApplyKind.ANY
+    comparison = None if function is None else functions.FUNCTIONS[function].comparison
+    return query, comparison, ApplyKind.ALL if isinstance(test, exp.All) else ApplyKind.ANY
 
 
 def _apply(
@@ -80,7 +81,7 @@ def _apply(
     inside: exp.Expr,
     kind: ApplyKind,
     values: Sequence[Expression] = (),
-    comparison: str = "",
+    comparison: ComparisonOperator = ComparisonOperator.EQUAL,
 ) -> Apply:
     """`inside`: the query."""
     query, around = binder.subquery(inside, scope, kind is ApplyKind.EXISTS)
@@ -102,7 +103,11 @@ def _only(binder: Binder, query: AnyQuery, node: exp.Expr) -> Type:
 
 
 def _check_compared(
-    binder: Binder, values: Sequence[Expression], fields: Sequence[Field], comparison: str, node: exp.Expr
+    binder: Binder,
+    values: Sequence[Expression],
+    fields: Sequence[Field],
+    comparison: ComparisonOperator,
+    node: exp.Expr,
 ) -> bool:
     """Checks that values and columns agree in number and types; returns whether the comparison may be NULL."""
     if len(values) != len(fields):
@@ -110,5 +115,5 @@ def _check_compared(
         binder.statement.fail(message, node)
     scalar = binder.scalar(NameScope(), "IN")
     columns = [ValueRef(f.type, i, f.name, f.nullable) for i, f in enumerate(fields)]
-    tests = [scalar.build(comparison, pair, node) for pair in zip(values, columns, strict=True)]
+    tests = [scalar.build(comparison.function, pair, node) for pair in zip(values, columns, strict=True)]
     return any(map(functions.nullable, tests))

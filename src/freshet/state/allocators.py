@@ -7,14 +7,13 @@ of it was dropped. Code that has freed much memory calls `give_back`; it takes m
 from __future__ import annotations
 
 import ctypes
+import sys
 from typing import Any
 
 import pyarrow as pa
 
-try:
-    _trim: Any = ctypes.CDLL(None).malloc_trim
-except (AttributeError, OSError, TypeError):  # a C library other than glibc
-    _trim = None
+#: Only glibc has it.
+_trim: Any = getattr(ctypes.CDLL(None), "malloc_trim", None) if sys.platform == "linux" else None
 
 
 def give_back() -> None:

@@ -8,6 +8,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, replace
+from enum import StrEnum
 from typing import Any
 
 from freshet.database.adapt import Adapt, adapting
@@ -70,6 +71,14 @@ class Settings:
         return made
 
 
+class FeedState(StrEnum):
+    """What the page shows of a stream."""
+
+    RUNNING = "running"
+    PAUSED = "paused"
+    FINISHED = "finished"
+
+
 class StreamFeed:
     """`make`: the transactions of one round; `apply`: applies one and returns the number of rows changed; `seen`:
     whether there is something to see yet. Until then, changes are applied as fast as possible."""
@@ -94,8 +103,10 @@ class StreamFeed:
         return max(1, self.speed // BEATS)
 
     @property
-    def state(self) -> str:
-        return "finished" if self.finished else "running" if self._going.is_set() else "paused"
+    def state(self) -> FeedState:
+        if self.finished:
+            return FeedState.FINISHED
+        return FeedState.RUNNING if self._going.is_set() else FeedState.PAUSED
 
     def start(self, paused: bool = False) -> None:
         if not paused:

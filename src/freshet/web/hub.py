@@ -27,7 +27,7 @@ from freshet.plans import Plan
 from freshet.sql.catalog import Catalog
 from freshet.web.board import MOST_VIEWS, Board
 from freshet.web.engine import BUDGET, Engine, InProcess
-from freshet.web.feed import LEAD, MASTERS, SOURCES, Settings, StreamFeed
+from freshet.web.feed import LEAD, MASTERS, SOURCES, FeedState, Settings, StreamFeed
 from freshet.web.turn import BusyError
 
 SAMPLE = 0.25  # seconds between samples, at least
@@ -154,14 +154,14 @@ class Hub(Board):
             self._notify()
 
     def _restart(self, settings: Settings) -> None:
-        if settings == self.settings and self.feed is not None and self.feed.state == "running":
+        if settings == self.settings and self.feed is not None and self.feed.state is FeedState.RUNNING:
             return
         only_speed = asdict(settings) | {"speed": 0} == asdict(self.settings) | {"speed": 0}
-        if only_speed and self.feed is not None and self.feed.state != "finished":
+        if only_speed and self.feed is not None and self.feed.state is not FeedState.FINISHED:
             self.settings, self.feed.speed = settings, settings.speed
             return
         kept = {v.name: v.sql for v in list(self.views.values())}
-        paused, old, before = self.feed is not None and self.feed.state == "paused", self.engine, self.settings
+        paused, old, before = self.feed is not None and self.feed.state is FeedState.PAUSED, self.engine, self.settings
         old.cancel()
         if self.feed is not None:
             self.feed.close()

@@ -20,6 +20,7 @@ from sqlglot import exp
 from freshet.errors import EvaluationError, SqlError, brief
 from freshet.scalar.column import Column
 from freshet.scalar.expression import Call, Expression, Literal
+from freshet.scalar.functions.attempts import try_cast
 from freshet.scalar.functions.calendar import seconds_since
 from freshet.scalar.functions.casting import cast
 from freshet.scalar.functions.date_patterns import MONTHS, Piece, cut, literal_pattern, unknown
@@ -240,8 +241,6 @@ def _resolve_moment(name: str, args: tuple[Expression, ...]) -> Expression:
 
 
 def _resolve_try(name: str, args: tuple[Expression, ...]) -> Expression:
-    from freshet.scalar.functions.attempts import try_cast
-
     if not 1 <= len(args) <= 2 or args[0].type.name not in WHEN:
         raise refuse(name, args)
     kind = DATE if name == "try_to_date" else TIMESTAMP

@@ -37,6 +37,7 @@ from freshet.logical.rewrite.decorrelate.place import Domain, Place
 from freshet.logical.rewrite.decorrelate.split import is_grand
 from freshet.logical.rewrite.decorrelate.values import as_condition, with_values
 from freshet.scalar import functions
+from freshet.scalar.comparison_operator import ComparisonOperator
 from freshet.scalar.describe import describe, describe_aggregate
 from freshet.scalar.expression import Call, ColumnRef, Expression, GroupRef, transform
 from freshet.scalar.functions import build
@@ -100,13 +101,15 @@ def _filled(place: Place, block: Block) -> Place:
 
 def _join_rows(place: Place, apply: Apply) -> None:
     """LATERAL: its relation has the query's rows by keys, which must equal what the query reads of the block."""
+    number = apply.relation
+    assert number is not None
     apply = replace(apply, args=tuple(with_values(place, a) for a in apply.args))
-    found, relation = by_keys(apply.query, Domain(place, apply)), place.known[apply.relation]
+    found, relation = by_keys(apply.query, Domain(place, apply)), place.known[number]
     shown, outer = len(relation.fields), apply.outer
     pairs = zip(relation.fields, found.query.fields, strict=False)
     fields = (*(replace(f, name=was.name) for was, f in pairs), *found.fields)
-    place.known[apply.relation] = Relation(relation.alias, found.query, fields)
-    keys = (key(apply.relation, shown + i, f) for i, f in enumerate(found.fields))
+    place.known[number] = Relation(relation.alias, found.query, fields)
+    keys = (key(number, shown + i, f) for i, f in enumerate(found.fields))
     for test in tests(found.correlated, keys):
         place.predicates.append(transform(test, lambda e: outer[e.column] if isinstance(e, OuterRef) else e))
 
@@ -123,7 +126,7 @@ def _add_condition(place: Place, predicate: Expression) -> None:
     if apply.kind is ApplyKind.EXISTS:
         _attach(place, JoinKind.ANTI if negated else JoinKind.SEMI, apply, lambda found: [])
         return
-    opposite = functions.FUNCTIONS[apply.comparison].opposite
+    opposite = apply.comparison.negated
     every = apply.kind is ApplyKind.ALL
     if every != negated:
         _attach_all(place, apply, opposite if every else apply.comparison)
@@ -198,7 +201,7 @@ def _inlined(arm: Place, query: Query, outer: Sequence[Expression]) -> list[Expr
     return [with_values(arm, transform(e, moved)) for e in query.outputs]
 
 
-def _attach_all(place: Place, apply: Apply, opposite: str) -> None:
+def _attach_all(place: Place, apply: Apply, opposite: ComparisonOperator) -> None:
     """ALL: no row may satisfy the opposite comparison, or have an unknown result."""
     wanted, nullable = apply.values, [f.nullable for f in apply.query.fields]
 
@@ -219,5 +222,5 @@ def _attach_all(place: Place, apply: Apply, opposite: str) -> None:
         _attach(place, JoinKind.ANTI, apply, lambda found: [is_null(wanted[0])])
 
 
-def _comparing(apply: Apply, comparison: str) -> Connect:
-    return lambda found: [build(comparison, pair) for pair in zip(apply.values, found, strict=True)]
+def _comparing(apply: Apply, comparison: ComparisonOperator) -> Connect:
+    return lambda found: [build(comparison.function, pair) for pair in zip(apply.values, found, strict=True)]

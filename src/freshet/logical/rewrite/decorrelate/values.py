@@ -29,6 +29,7 @@ from freshet.logical.rewrite.decorrelate.inner import (
 from freshet.logical.rewrite.decorrelate.place import Place
 from freshet.logical.rewrite.decorrelate.split import is_grand
 from freshet.scalar import functions, types
+from freshet.scalar.comparison_operator import ComparisonOperator
 from freshet.scalar.expression import FALSE, NULL, TRUE, Call, Expression, Literal, transform
 from freshet.scalar.functions import build
 
@@ -53,8 +54,7 @@ def _value(place: Place, apply: Apply) -> Expression:
         return _scalar(place, apply)
     if apply.kind is ApplyKind.ANY:
         return _any(place, apply)
-    opposite = functions.FUNCTIONS[apply.comparison].opposite
-    return build("not", (_any(place, replace(apply, kind=ApplyKind.ANY, comparison=opposite)),))
+    return build("not", (_any(place, replace(apply, kind=ApplyKind.ANY, comparison=apply.comparison.negated)),))
 
 
 def _scalar(place: Place, apply: Apply) -> Expression:
@@ -89,7 +89,7 @@ def _exists(place: Place, apply: Apply) -> Expression:
 
 def _any(place: Place, apply: Apply) -> Expression:
     values, comparison = apply.values, apply.comparison
-    if len(values) > 1 and comparison != "eq":
+    if len(values) > 1 and comparison is not ComparisonOperator.EQUAL:
         apply.refuse("comparing several values by other than IN or = ANY", "compare them one by one")
     inner = inner_of(place, apply)
     if inner.grand:
@@ -99,7 +99,7 @@ def _any(place: Place, apply: Apply) -> Expression:
     (value,), item = values, inner.split.values[0]
     assert isinstance(item, ValueRef)
     column = key(0, item.column, inner.query.fields[item.column])
-    if comparison == "eq":
+    if comparison is ComparisonOperator.EQUAL:
         probe = build("eq", (value, column))
         same = probe.args[1] if hasattr(probe, "args") and len(probe.args) == 2 else column
         found = distinct(inner, same)
@@ -109,16 +109,16 @@ def _any(place: Place, apply: Apply) -> Expression:
             return holds
     calls: list[tuple[str, tuple[Expression, ...]]]
     calls = [("count", ()), ("count", (column,) if column.nullable else ())]
-    if comparison != "eq":
+    if comparison is not ComparisonOperator.EQUAL:
         calls += [("min", (column,)), ("max", (column,))]
     summed = aggregated(inner, calls)
     number = _attach(place, summed)
     rows, known, *ends = (summed.column(i, number) for i in range(len(calls)))
-    if comparison == "ne":
+    if comparison is ComparisonOperator.UNEQUAL:
         holds = build("or", [build("ne", (value, e)) for e in ends])
-    elif comparison != "eq":
+    elif comparison is not ComparisonOperator.EQUAL:
         least, greatest = ends
-        holds = build(comparison, (value, greatest if comparison in ("lt", "le") else least))
+        holds = build(comparison.function, (value, greatest if comparison.is_upward else least))
     unknown = build("or", [build("lt", (known, rows)), build("is_null", (value,))])
     nothing = build("eq", (rows, Literal(types.BIGINT, 0))) if summed.sure else build("is_null", (rows,))
     return build("case", (nothing, FALSE, holds, TRUE, unknown, NULL, FALSE))
@@ -133,7 +133,7 @@ def as_condition(predicate: Expression) -> Expression:
     apply = predicate.args[0] if isinstance(predicate, Call) and negated else predicate
     if not isinstance(apply, Apply) or apply.kind is not ApplyKind.ANY or len(apply.values) == 1:
         return predicate
-    if apply.comparison != "eq" or is_grand(apply.query):
+    if apply.comparison is not ComparisonOperator.EQUAL or is_grand(apply.query):
         return predicate
     found = _row_in(apply, might=negated)
     return build("not", (found,)) if negated else found
@@ -160,7 +160,7 @@ def _row_in(apply: Apply, might: bool) -> Apply:
 def _compared_row(place: Place, inner: InnerSelect) -> Expression:
     """Values compared with the one row that aggregates without GROUP BY have, whatever they were made from."""
     apply, number = inner.apply, _attach(place, inner)
-    pairs = [build(apply.comparison, (v, inner.value(i, number))) for i, v in enumerate(apply.values)]
+    pairs = [build(apply.comparison.function, (v, inner.value(i, number))) for i, v in enumerate(apply.values)]
     compared = pairs[0] if len(pairs) == 1 else build("and", pairs)
     if not inner.split.kept:
         return compared
