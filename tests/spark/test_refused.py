@@ -12,8 +12,6 @@ from freshet.spark.stages import make_job
 @pytest.mark.parametrize(
     ("ddl", "sql", "words"),
     [
-        ("CREATE TABLE t (a INT, ts TIMESTAMP)", "SELECT a FROM t WHERE ts > NOW()", "NOW.. in a view on Spark"),
-        ("CREATE TABLE t (a INT, ts TIMESTAMP) WITH (retain = '1 day')", "SELECT a FROM t", "table t with retain"),
         (
             "CREATE TABLE t (a INT, b INT)",
             (

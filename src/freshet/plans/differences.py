@@ -22,7 +22,9 @@ Described = Mapping[str, Any]
 def describe_table(schema: TableSchema, **where: Any) -> dict[str, Any]:
     """`where`: the parts that describe the source of its rows."""
     columns = {f.name: f"{f.type}{'' if f.nullable else ' NOT NULL'}" for f in schema.fields}
-    return {"columns": columns, "primary key": [schema.fields[i].name for i in schema.primary_key], **where}
+    kept = schema.retention
+    retained = {} if kept is None else {"retain": f"{kept.size} microseconds by {schema.fields[kept.column].name}"}
+    return {"columns": columns, "primary key": [schema.fields[i].name for i in schema.primary_key], **retained, **where}
 
 
 def describe_view(plan: Plan, catalog: Catalog | None) -> dict[str, Any]:

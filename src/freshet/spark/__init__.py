@@ -10,6 +10,7 @@ from freshet.spark.observed import metrics, prometheus
 from freshet.spark.session import advice, session
 from freshet.spark.sizes import sizes
 from freshet.spark.snapshot import snapshot, views
+from freshet.spark.system_clock import system_clock
 
 __all__ = [
     "advice",
@@ -26,5 +27,6 @@ __all__ = [
     "sizes",
     "snapshot",
     "split",
+    "system_clock",
     "views",
 ]

@@ -18,7 +18,7 @@ from pyspark import TaskContext
 from freshet.database.change_type import CHANGE_TYPE, ChangeType
 from freshet.database.changes import null_column
 from freshet.errors import ChangeError, EvaluationError
-from freshet.logical.query import TableSchema
+from freshet.logical.query import CLOCK, TableSchema
 from freshet.scalar.arrow import from_arrow
 from freshet.scalar.column import Column
 from freshet.scalar.evaluate import evaluate_filter
@@ -26,6 +26,7 @@ from freshet.scalar.expression import Expression, Reference
 from freshet.scalar.types import BIGINT, TINYINT
 from freshet.spark import profile
 from freshet.spark.block import Signed, to_block
+from freshet.spark.clock import last_time
 from freshet.spark.dispatch import cells, shard_keys
 from freshet.spark.disputed import Note, notes
 from freshet.spark.expressions import node_filters
@@ -37,10 +38,10 @@ from freshet.spark.feed import (
     refuse_upserts,
     sequence_of,
 )
+from freshet.spark.first_level import read_of
 from freshet.spark.job import Job, Stream
 from freshet.spark.pending import pending
 from freshet.spark.quarantine import QUARANTINE, Refused, refused_block, to_json
-from freshet.spark.stages import read_of
 from freshet.state.arrays import Bools, Int64s
 
 #: The rows of every step: which shard (by its key), which level, which stream, and a block.
@@ -152,7 +153,7 @@ class Encoder:
             begun.add(0)
         sent: list[Sent] = [(shard_keys(job.shards)[0], level, BEGIN, b"") for level in sorted(begun)]
         refused: list[Refused] = []
-        waiting = [(given, first)]
+        waiting = [(last_time(given) if schema == CLOCK else given, first)]
         while waiting:
             part, at = waiting.pop()
             try:

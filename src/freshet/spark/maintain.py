@@ -33,6 +33,7 @@ from freshet.spark.sink.folder import LocalFolder, open_folder
 from freshet.spark.sizes import chosen_sizes, measured_heavy, shards_for
 from freshet.spark.sources import encoded, sequences
 from freshet.spark.stages import make_job
+from freshet.spark.system_clock import with_clock
 from freshet.sql.catalog import Catalog
 from freshet.state.kernel_cache import compile_kernels
 
@@ -47,6 +48,7 @@ def maintain(
     shards: int | None = None, sizes: Mapping[str, float] | None = None, arena: str | None = "",
     sequence: str | Mapping[str, str] | None = None, on_error: str = "stop", check_keys: bool = False,
     checkpoint: str | None = None, rebuild: bool = False, profile: str | None = None, heavy: Heavy | None = None,
+    clock: DataFrame | None = None,
 ) -> DataFrame:  # fmt: skip
     """Keep one view, or several, fresh over streams of changes.
 
@@ -98,6 +100,10 @@ def maintain(
         is, they are looked for among up to 100,000 rows of each table in the first micro-batch, in columns of integers
         and text: the values of more than twice an even share. A restart finds the same with `checkpoint`; without, it
         has to give the same.
+    clock
+        A stream of one column of times, for views with NOW() and tables with `retain`: in a micro-batch it is the
+        greatest time that has come until then. Where it is of rows, as in ``orders.select("ts")``, time passes as they
+        come. The default is `system_clock`: the time at which a micro-batch was planned, every second.
 
     Returns
     -------
@@ -186,6 +192,7 @@ def maintain(
     if measured and checkpoint is not None and sizes and count > 1 and not has_started(spark, checkpoint):
         heavy = measured_heavy(tables, sizes, joined_columns(roots.values()), count)
     job = make_job(roots, count, sizes, list(ordered), on_error == "quarantine", check_keys, folded, layout, heavy)
+    tables = with_clock(spark, job, tables, clock)
     if checkpoint is not None:
         given = [name for name, view in _named(views).items() if isinstance(view, Plan)]
         asked = Requested(plans, given, _catalog(schema), tables, ordered, check_keys)

@@ -25,9 +25,9 @@ from freshet.spark.block import Signed, from_block, joined
 from freshet.spark.dispatch import first_copies
 from freshet.spark.encode import Sent, blocks_batch, passing, read_job, send
 from freshet.spark.failure import plainly
+from freshet.spark.first_level import read_of
 from freshet.spark.job import Job, Normalized, Stream
 from freshet.spark.log import ShardFolder, read_entry
-from freshet.spark.stages import read_of
 from freshet.state.arena import Arena
 from freshet.state.enumeration import consolidate
 from freshet.state.strings import StringPool

@@ -18,6 +18,7 @@ from freshet.engine.operators import maintain
 from freshet.engine.query import Select
 from freshet.engine.table import RowChange, Table
 from freshet.errors import ChangeError, EvaluationError
+from freshet.logical.query import CLOCK
 from freshet.plans.model import AnyPlan, QueryPlan, inputs, schemas
 from freshet.scalar.column import Column
 from freshet.scalar.lanes import pack, unpack
@@ -46,7 +47,12 @@ class Shard:
         read = {table.name for o in operators for table in schemas(o.plan)}
         if level == 0 and only is None:
             read |= {name for n in job.normalized for name in (n.stream, n.gone)}
-        self.streams: dict[str, Stream] = {s.name: s for s in job.streams if s.level == level and s.name in read}
+        self.clock = next((s.name for s in job.streams if s.level == level and s.sources == (CLOCK.name,)), None)
+        if only is not None and self.clock not in read:
+            self.clock = None
+        self.streams: dict[str, Stream] = {
+            s.name: s for s in job.streams if s.level == level and (s.name in read or s.name == self.clock)
+        }
         self.normalized = {n.stream: n for n in job.normalized if n.stream in self.streams}
         self.tables: dict[str, Table] = {
             s.name: self.core.table(f"table{i}", s.schema) for i, s in enumerate(self.streams.values())
@@ -58,7 +64,7 @@ class Shard:
             if n.ordered
         }
         # Where changes of a table are judged, by stream; copies of a row are judged alike, and one of them reports.
-        tables = {t.name.lower() for t in job.tables} - job.passing
+        tables = {t.name.lower() for t in job.tables if t != CLOCK} - job.passing
         self.judged = {name: s.sources[0] for name, s in self.streams.items() if s.sources[0] in tables}
         self.disputed = {name for name in self.judged if not job.alone(self.streams[name])}
         self.judged |= {n.stream: n.table for n in self.normalized.values()}

@@ -8,12 +8,12 @@ between a nested query and its reader, so that a view is one operator, as in one
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
-from freshet.errors import PlanError, UnsupportedError
-from freshet.logical.query import Field, RecursiveRows, TableSchema
+from freshet.errors import UnsupportedError
+from freshet.logical.query import CLOCK, Field, RecursiveRows, TableSchema
 from freshet.plans import codec
 from freshet.plans.model import (
     AnyPlan,
@@ -34,11 +34,11 @@ from freshet.plans.model import (
     schemas,
 )
 from freshet.scalar.expression import ColumnRef, Expression, transform, walk
-from freshet.scalar.types import BIGINT
 from freshet.spark.cuts import Strategy, choose_cuts, is_part, rows_of, trunk_name
 from freshet.spark.expressions import map_expressions, map_selects, used_columns, with_source
+from freshet.spark.first_level import clocks, everywhere, projected, with_first_level
 from freshet.spark.heavy import Heavy, in_lower_case, split_heavy
-from freshet.spark.job import SEQUENCE, Dimension, Job, Normalized, Operator, Stream, ViewOutput
+from freshet.spark.job import Dimension, Job, Operator, Stream, ViewOutput
 from freshet.spark.partials import ShardSplit, over_rows, split_distinct, split_grouping
 from freshet.spark.shares import Grid, HeavyValues, cheapest_shares, choose_grid, covers
 from freshet.state.ranked import ENDLESS
@@ -65,46 +65,9 @@ def make_job(
     known = {k.lower(): v for k, v in (sizes or {}).items()}
     job = _Stages(shards, known, folded and shards == 1, layout, heavy).job(plans)
     ordered = {n.lower() for n in normalized}
-    wanted = [t for t in job.tables if quarantine or (checked and t.primary_key) or t.name.lower() in ordered]
-    return replace(_normalized(job, wanted, ordered), quarantine=quarantine) if wanted else job
-
-
-def _normalized(job: Job, tables: Sequence[TableSchema], ordered: Collection[str]) -> Job:
-    """The job with a level below all others that keeps the tables' rows by primary key, or by all they hold."""
-    streams = [replace(s, level=s.level + 1) for s in job.streams]
-    found = []
-    for table in tables:
-        name = table.name.lower()
-        if name in ordered and not table.primary_key:
-            raise PlanError(
-                f"table {table.name} has no primary key, by which changes in sequence are distinguished; declare one"
-            )
-        columns = tuple(sorted({*read_of(job.streams, name), *table.primary_key}))
-        key = tuple(
-            ColumnRef(table.fields[c].type, 0, c, table.fields[c].name, table.fields[c].nullable)
-            for c in table.primary_key or columns
-        )
-        grid = (Dimension(job.shards, "key", key),) if job.shards > 1 and key else ()
-        stream, schema, gone = f"{name}/key", _projected(table, f"{name}/key", columns), ""
-        if name in ordered:
-            gone, when = f"{name}/gone", Field(SEQUENCE, BIGINT, False)
-            keys = _projected(table, gone, table.primary_key)
-            keys = replace(keys, fields=(*keys.fields, when))
-            streams.append(Stream(gone, (f"keys gone from {name}",), 0, table.primary_key, keys, (), grid))
-            schema = replace(schema, fields=(*schema.fields, when))
-        streams.append(Stream(stream, (f"key of {name}",), 0, columns, schema, (), grid))
-        found.append(Normalized(name, stream, gone))
-    operators = tuple(replace(o, level=o.level + 1) for o in job.operators)
-    return replace(job, streams=tuple(streams), operators=operators, normalized=tuple(found))
-
-
-def read_of(streams: Sequence[Stream], table: str) -> set[int]:
-    """Positions of the columns of a table that its streams, their filters and their grids read."""
-    found: set[int] = set()
-    for s in (s for s in streams if s.sources == (table,)):
-        read = [e for f in s.filters for e in f] + [e for d in s.grid for e in (*d.hashed, *d.row)]
-        found |= {*s.columns, *(c.column for e in read for c in walk(e) if isinstance(c, ColumnRef))}
-    return found
+    tables = [t for t in job.tables if t != CLOCK]
+    wanted = [t for t in tables if quarantine or (checked and t.primary_key) or t.name.lower() in ordered]
+    return replace(with_first_level(job, wanted, ordered), quarantine=quarantine) if wanted else job
 
 
 @dataclass(slots=True)
@@ -127,17 +90,6 @@ def _refuse(plan: AnyPlan) -> None:
     for function in codec.functions_in(plan):
         remedy = "compute it in a column of the stream, as with pandas_udf"
         raise UnsupportedError(f"function {function.name} of Python in a view on Spark is not supported; {remedy}")
-    for table in schemas(plan):
-        if table.retention is not None:
-            remedy = "let its stream send the removals"
-            raise UnsupportedError(f"table {table.name} with retain is not supported on Spark; {remedy}")
-    waiting = [plan]
-    while waiting:
-        part = waiting.pop()
-        if isinstance(part, TimedPlan):
-            remedy = "join with a table that holds the time, and change its row as time passes"
-            raise UnsupportedError(f"NOW() in a view on Spark is not supported; {remedy}")
-        waiting += [below for _, below in inputs(part)]
 
 
 class _Stages:
@@ -159,6 +111,9 @@ class _Stages:
         if not self.tables:
             raise UnsupportedError("a query without tables never changes; read at least one table")
         streams = self._streams()
+        streams += tuple(clocks(streams, self.shards, "rows"))
+        if any(s.sources == (CLOCK.name,) for s in streams):
+            self.tables.setdefault(CLOCK.name, CLOCK)
         for number, selects in self.over.items():
             for select in selects:
                 operator = self.operators[number]
@@ -190,6 +145,8 @@ class _Stages:
             return [self._above(sides, [by_key] * 2, lambda rows: replace(plan, rows=rows[0], bounds=rows[1]))]
         if isinstance(plan, BagPlan):
             return [self._bag(plan)]
+        if isinstance(plan, TimedPlan):
+            return [self._timed(plan)]
         if isinstance(plan, (TopPlan, WindowPlan)):
             return [self._in_order(plan)]
         if isinstance(plan, FlattenedPlan):
@@ -307,12 +264,38 @@ class _Stages:
         leaf = f"leaf{len(self.uses)}"
         filters = tuple(_as_source(f) for f in node.filter)
         columns = used | set(schema.primary_key)
+        if schema.retention is not None:
+            columns |= {schema.retention.column}
+        if schema == CLOCK:
+            grid = everywhere(self.shards)
         self.uses.append(_Use(operator, leaf, sources, schema, level, grid, filters, frozenset(columns)))
         return replace(plan.relations[node.relation], source=replace(schema, name=leaf))
+
+    def _timed(self, plan: TimedPlan) -> int:
+        """Each row by itself on one shard, and the clock on all."""
+        source = plan.source
+        if not (isinstance(source, QueryPlan) and _is_one_table(source)):
+            below, fields = self._add(source), source.fields
+            spread, level = [(self.shards, range(len(fields)))], self._level([below])
+
+            def made(rows: Sequence[QueryPlan]) -> TimedPlan:
+                return replace(plan, source=rows[0], clock=self._reading(len(self.operators), plan.clock, level))
+
+            return self._above([(below, fields)], [spread], made)
+        number, hashed = len(self.operators), tuple(map(_as_source, source.outputs))
+        grid = (Dimension(self.shards, "row", hashed),) if self.shards > 1 else ()
+        rows, clock = self._reading(number, source, 0, grid), self._reading(number, plan.clock, 0)
+        self.operators.append(Operator(f"#{number}", 0, replace(plan, source=rows, clock=clock), self.shards))
+        return number
 
     def _whole(self, plan: AnyPlan) -> int:
         """One operator for a plan and all that is nested in it, on the first shard."""
         number = len(self.operators)
+        self.operators.append(Operator(f"#{number}", 0, self._reading(number, plan, 0), 1))
+        return number
+
+    def _reading(self, operator: int, plan: AnyPlan, level: int, grid: tuple[Dimension, ...] = ()) -> AnyPlan:
+        """A plan and all that is nested in it, as an operator of that level reads its tables."""
 
         def select(each: QueryPlan) -> QueryPlan:
             used = used_columns(each)
@@ -324,13 +307,11 @@ class _Stages:
                     name = schema.name.lower()
                     self.tables.setdefault(name, schema)
                     relations[node.relation] = self._use(
-                        number, each, node, (name,), schema, 0, (), used[node.relation]
+                        operator, each, node, (name,), schema, level, grid, used[node.relation]
                     )
             return replace(each, relations=tuple(relations))
 
-        plan = map_selects(plan, select)
-        self.operators.append(Operator(f"#{number}", 0, plan, 1))
-        return number
+        return map_selects(plan, select)
 
     def _level(self, inputs: Iterable[Sequence[int]]) -> int:
         return max((self.operators[o].level + 1 for below in inputs for o in below), default=0)
@@ -401,7 +382,7 @@ class _Stages:
                     kept |= {e.column for f in u.filter for e in walk(f) if isinstance(e, ColumnRef)}
             columns = tuple(sorted(kept))
             name = f"{'+'.join(first.sources)}/{number}"
-            schema = _projected(first.schema, name, columns)
+            schema = projected(first.schema, name, columns)
             filters = () if any(not u.filter for u in uses) else tuple(dict.fromkeys(u.filter for u in uses))
             streams.append(Stream(name, first.sources, first.level, columns, schema, filters, first.grid))
             for u in uses:
@@ -441,6 +422,16 @@ def _reads(plan: AnyPlan) -> bool:
     return next(schemas(plan), None) is not None or any(_reads(each) for _, each in inputs(plan))
 
 
+def _is_one_table(plan: QueryPlan) -> bool:
+    """Whether each of its rows is made of one row of a table."""
+    return (
+        len(plan.relations) == 1
+        and isinstance(plan.relations[0].source, TableSchema)
+        and plan.grouping is None
+        and not plan.distinct
+    )
+
+
 def _reading(leaf: str, schema: TableSchema, columns: tuple[int, ...], filtered: bool, plan: QueryPlan) -> QueryPlan:
     """A select over a stream of these columns, where it reads the leaf; itself where it does not."""
     names = [r.source.name if isinstance(r.source, TableSchema) else "" for r in plan.relations]
@@ -460,11 +451,6 @@ def _reading(leaf: str, schema: TableSchema, columns: tuple[int, ...], filtered:
     relations = list(plan.relations)
     relations[relation] = RelationPlan(relations[relation].alias, schema, schema.fields)
     return replace(plan, relations=tuple(relations))
-
-
-def _projected(schema: TableSchema, name: str, columns: tuple[int, ...]) -> TableSchema:
-    place = {c: i for i, c in enumerate(columns)}
-    return TableSchema(name, tuple(schema.fields[c] for c in columns), tuple(place[c] for c in schema.primary_key))
 
 
 def _as_source(expression: Expression) -> Expression:

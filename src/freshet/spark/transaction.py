@@ -10,8 +10,9 @@ import numpy as np
 from freshet.database.change_type import WEIGHT
 from freshet.errors import ChangeError, EvaluationError
 from freshet.scalar.arrow import to_arrow
-from freshet.scalar.types import BIGINT, TINYINT
+from freshet.scalar.types import BIGINT, TINYINT, Type
 from freshet.spark.block import Signed, from_block, joined, to_block
+from freshet.spark.clock import clock_change, expiring, time_of, unexpired
 from freshet.spark.dispatch import shard_keys
 from freshet.spark.disputed import DisputedError
 from freshet.spark.encode import BEGIN, Sent, send, send_table
@@ -41,6 +42,12 @@ class Received:
         if len(rows):
             self.log += [(name, b) for b in ([to_block(rows)] if blocks is None else blocks)]
 
+    def remove(self, name: str, rows: Signed, types: Sequence[Type]) -> None:
+        """Stored rows that leave besides."""
+        there = self.changes.get(name)
+        self.changes[name] = rows if there is None else joined([there, rows], types)
+        self.log.append((name, to_block(rows)))
+
     @property
     def rows(self) -> int:
         return sum(map(len, self.changes.values()))
@@ -48,13 +55,17 @@ class Received:
 
 def take_in(shard: Shard, arrived: Mapping[str, Sequence[bytes]], quarantine: bool) -> Received:
     received = Received()
+    now = _take_time(shard, received, arrived)
+    expired = {name: rows for name, table in shard.tables.items() if (rows := expiring(table, now)) is not None}
     for name, blocks in sorted(arrived.items()):
-        if name == BEGIN:
+        if name in (BEGIN, shard.clock):
             continue
         types = [f.type for f in shard.streams[name].schema.fields]
         known = shard.normalized.get(name)
         if known is None and not (quarantine and name in shard.judged):
-            received.add(name, joined([from_block(b, types) for b in blocks], types), blocks)
+            sent = joined([from_block(b, types) for b in blocks], types)
+            rows = unexpired(shard.streams[name].schema, sent, now)
+            received.add(name, rows, blocks if rows is sent else None)
             continue
         if known is not None and known.ordered:
             types[-1:] = [TINYINT, BIGINT]
@@ -68,7 +79,9 @@ def take_in(shard: Shard, arrived: Mapping[str, Sequence[bytes]], quarantine: bo
         if known is not None and shard.tables[name].primary_key:
             flags = [from_block(b, [*types, TINYINT]).columns[-1].data for b in blocks]
             rows, completed = shard.completed(name, rows, np.concatenate(flags) != 0)
-        bad = shard.check(name, rows)
+        given, rows = rows, unexpired(shard.streams[name].schema, rows, now)
+        completed = completed or rows is not given
+        bad = shard.check(name, joined([rows, expired[name]], types) if name in expired else rows)
         if bad and quarantine and name in shard.disputed:
             chosen = sorted(bad)
             reasons = [bad[row] for row in chosen]
@@ -82,7 +95,21 @@ def take_in(shard: Shard, arrived: Mapping[str, Sequence[bytes]], quarantine: bo
             received.passed[name] = good
         own = shard.reports(name, rows) if bad else ()
         received.refused += [(table, _shown(shard, name, rows, row), bad[row]) for row in sorted(bad) if own[row]]
+    for name, rows in expired.items():
+        received.remove(name, rows, [f.type for f in shard.streams[name].schema.fields])
     return received
+
+
+def _take_time(shard: Shard, received: Received, arrived: Mapping[str, Sequence[bytes]]) -> int | None:
+    """Takes in the times that have come; returns the clock's time in this transaction."""
+    if shard.clock is None:
+        return None
+    clock = shard.tables[shard.clock]
+    moved = clock_change(clock, [from_block(b, clock.types) for b in arrived.get(shard.clock, ())])
+    if len(moved):
+        received.add(shard.clock, moved)
+        return int(moved.columns[0].data[-1])
+    return time_of(clock)
 
 
 def _shown(shard: Shard, name: str, rows: Signed, row: int) -> str:

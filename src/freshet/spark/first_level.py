@@ -1,0 +1,74 @@
+"""The level below all others that knows a table's rows, where changes must be judged by them; streams of the clock."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import replace
+
+from freshet.errors import PlanError, UnsupportedError
+from freshet.logical.query import CLOCK, Field, TableSchema
+from freshet.scalar.expression import ColumnRef, walk
+from freshet.scalar.types import BIGINT
+from freshet.spark.job import SEQUENCE, Dimension, Job, Normalized, Stream
+
+
+def with_first_level(job: Job, tables: Sequence[TableSchema], ordered: Collection[str]) -> Job:
+    """The job with a level below all others that keeps the tables' rows by primary key, or by all they hold."""
+    streams = [replace(s, level=s.level + 1) for s in job.streams]
+    found = []
+    for table in tables:
+        name = table.name.lower()
+        if name in ordered and not table.primary_key:
+            raise PlanError(
+                f"table {table.name} has no primary key, by which changes in sequence are distinguished; declare one"
+            )
+        if name in ordered and table.retention is not None:
+            remedy = "leave one of them away, or let its stream send the deletes"
+            raise UnsupportedError(f"table {table.name} with retain and a sequence is not supported on Spark; {remedy}")
+        columns = tuple(sorted({*read_of(job.streams, name), *table.primary_key}))
+        key = tuple(
+            ColumnRef(table.fields[c].type, 0, c, table.fields[c].name, table.fields[c].nullable)
+            for c in table.primary_key or columns
+        )
+        grid = (Dimension(job.shards, "key", key),) if job.shards > 1 and key else ()
+        stream, schema, gone = f"{name}/key", projected(table, f"{name}/key", columns), ""
+        if name in ordered:
+            gone, when = f"{name}/gone", Field(SEQUENCE, BIGINT, False)
+            keys = projected(table, gone, table.primary_key)
+            keys = replace(keys, fields=(*keys.fields, when))
+            streams.append(Stream(gone, (f"keys gone from {name}",), 0, table.primary_key, keys, (), grid))
+            schema = replace(schema, fields=(*schema.fields, when))
+        streams.append(Stream(stream, (f"key of {name}",), 0, columns, schema, (), grid))
+        found.append(Normalized(name, stream, gone))
+    operators = tuple(replace(o, level=o.level + 1) for o in job.operators)
+    streams += clocks(streams, job.shards, "key")
+    return replace(job, streams=tuple(streams), operators=operators, normalized=tuple(found))
+
+
+def clocks(streams: Sequence[Stream], shards: int, name: str) -> Iterator[Stream]:
+    """A stream of the clock for each level that lacks it and has rows that expire."""
+    there = {s.level for s in streams if s.sources == (CLOCK.name,)}
+    for level in sorted({s.level for s in streams if s.schema.retention is not None} - there):
+        own = f"{CLOCK.name}/{name}{level}"
+        yield Stream(own, (CLOCK.name,), level, (0,), replace(CLOCK, name=own), (), everywhere(shards))
+
+
+def everywhere(shards: int) -> tuple[Dimension, ...]:
+    return (Dimension(shards, "copied"),) if shards > 1 else ()
+
+
+def read_of(streams: Sequence[Stream], table: str) -> set[int]:
+    """Positions of the columns of a table that its streams, their filters and their grids read."""
+    found: set[int] = set()
+    for s in (s for s in streams if s.sources == (table,)):
+        read = [e for f in s.filters for e in f] + [e for d in s.grid for e in (*d.hashed, *d.row)]
+        found |= {*s.columns, *(c.column for e in read for c in walk(e) if isinstance(c, ColumnRef))}
+    return found
+
+
+def projected(schema: TableSchema, name: str, columns: tuple[int, ...]) -> TableSchema:
+    place = {c: i for i, c in enumerate(columns)}
+    key = tuple(place[c] for c in schema.primary_key)
+    kept = schema.retention
+    kept = None if kept is None else replace(kept, column=place[kept.column])
+    return TableSchema(name, tuple(schema.fields[c] for c in columns), key, retention=kept)
