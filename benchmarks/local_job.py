@@ -19,6 +19,7 @@ from freshet.spark.encode import Encoder, Sent
 from freshet.spark.job import Job, ViewOutput
 from freshet.spark.quarantine import QUARANTINE, refused_rows
 from freshet.spark.shard import Shard
+from freshet.spark.shipped import pack_job
 from freshet.spark.transaction import emit, read_block, take_in
 from freshet.state.arena import Arena
 
@@ -37,7 +38,7 @@ class LocalJob:
     """`chunk`: rows encoded at a time, few so that blocks are many."""
 
     def __init__(self, job: Job, chunk: int = 3) -> None:
-        self.job, self.text, self.chunk = job, job.to_text(), chunk
+        self.job, self.shipped, self.chunk = job, pack_job(job), chunk
         self.shards: dict[tuple[int, int], Shard] = {}
         self.logs: dict[tuple[int, int], list[tuple[str, bytes]]] = {}
         self.quarantined: list[tuple[str, str, str]] = []
@@ -51,7 +52,7 @@ class LocalJob:
         for table in self.job.tables:
             rows = changes.get(table.name.lower())
             if rows is not None and rows.num_rows:
-                for made in Encoder(self.text, table.name.lower())(rows.to_batches(max_chunksize=self.chunk)):
+                for made in Encoder(self.shipped, table.name.lower())(rows.to_batches(max_chunksize=self.chunk)):
                     sent += zip(*(made.column(i).to_pylist() for i in range(4)), strict=True)
         for level in range(self.job.levels):
             sent = [b for b in sent if b[1] != level] + self._level(level, [b for b in sent if b[1] == level])

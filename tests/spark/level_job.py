@@ -20,6 +20,7 @@ from freshet.spark.encode import Encoder
 from freshet.spark.job import Job
 from freshet.spark.level import Level
 from freshet.spark.log import Entries
+from freshet.spark.shipped import pack_job
 
 
 class Value:
@@ -66,7 +67,7 @@ class LevelJob:
     def turn(self, job: Job, quarantine: bool) -> None:
         """Resumes the job, and sets bad changes aside or not."""
         self.job = replace(job, quarantine=quarantine)
-        self.text = self.job.to_text()
+        self.shipped = pack_job(self.job)
 
     def apply(self, changes: Mapping[str, pa.Table]) -> dict[str, pa.Table]:
         """Runs one micro-batch; returns every view's delta. A failure leaves the stores unchanged."""
@@ -88,14 +89,14 @@ class LevelJob:
     def _apply(self, changes: Mapping[str, pa.Table]) -> dict[str, pa.Table]:
         rows: list[Row] = []
         for name, table in changes.items():
-            for made in Encoder(self.text, name, None, self.checkpoint)(table.to_batches(max_chunksize=3)):
+            for made in Encoder(self.shipped, name, None, self.checkpoint)(table.to_batches(max_chunksize=3)):
                 rows += [Row(**r) for r in made.to_pylist()]
         for level in range(self.job.levels):
             rows = [sent for shard in range(self.job.shards) for sent in self._shard(level, shard, rows)]
         schema = pa.schema([("stream", pa.string()), ("payload", pa.binary())])
         out = pa.RecordBatch.from_pylist([{"stream": r.stream, "payload": r.payload} for r in rows], schema)
         parts: dict[str, list[pa.Table]] = {}
-        for batch in Decoder(self.text, False)([out]):
+        for batch in Decoder(self.shipped, False)([out]):
             for view in {*batch.column("_view").to_pylist()}:
                 struct = batch.column(view)
                 fields = [struct.field(i) for i in range(struct.type.num_fields)]
@@ -109,7 +110,7 @@ class LevelJob:
         if not mine:
             return []
         step = Level(
-            self.text, level, self.arenas, self.checkpoint, self.retained, together=self.checkpoint is not None
+            self.shipped, level, self.arenas, self.checkpoint, self.retained, together=self.checkpoint is not None
         )
         step.init(cast(StatefulProcessorHandle, self.stores.setdefault((level, shard), Store())))
         return list(step.handleInputRows((key,), iter(mine), None))

@@ -31,6 +31,7 @@ from freshet.spark.log import Block, Entries, ShardFolder, ShardLog, read_entry
 from freshet.spark.maintain import compile_job
 from freshet.spark.observed import OBSERVED
 from freshet.spark.shard import Shard
+from freshet.spark.shipped import pack_job
 from freshet.spark.transaction import read_block
 from freshet.state.arena import Arena
 from tests.spark.level_job import LevelJob, Store
@@ -63,18 +64,18 @@ def files(place: Path) -> list[Path]:
 def test_a_long_stream(tmp_path: Path, form: str) -> None:
     sql = "SELECT s, COUNT(*) AS n, SUM(v) AS total FROM t GROUP BY s"
     job = compile_job(sql, DDL, 1, None)
-    text, store = job.to_text(), Store()
+    shipped, store = pack_job(job), Store()
     in_folder, together = form != "state store", form == "files, one value"
     (stream,) = job.streams
     place = ShardFolder(str(tmp_path), 0, 0) if in_folder else None
     total, rewritten = Sum(), 0
     for number in range(BATCHES):
         # Without an arena: every batch makes the shard again from its log.
-        level = Level(text, 0, None, str(tmp_path) if in_folder else None, 1, together=together)
+        level = Level(shipped, 0, None, str(tmp_path) if in_folder else None, 1, together=together)
         level.init(cast(StatefulProcessorHandle, store))
         rows = [
             Row(key=r["key"], level=r["level"], stream=r["stream"], payload=r["payload"])
-            for made in Encoder(text, "t")(changes(number * STEP).to_batches())
+            for made in Encoder(shipped, "t")(changes(number * STEP).to_batches())
             for r in made.to_pylist()
         ]
         before = len(entries(store))

@@ -20,12 +20,10 @@ from freshet.spark.stages import make_job
             ),
             "WITH RECURSIVE r that joins tables with constant rows",
         ),
-        ("CREATE TABLE t (a INT)", "SELECT f(a) AS x FROM t", "function f of Python in a view on Spark"),
     ],
 )
 def test_what_is_refused(ddl: str, sql: str, words: str) -> None:
     db = freshet.connect()
-    db.create_function("f", lambda x: x, returns="INT")
     db.execute(ddl)
     with pytest.raises(freshet.UnsupportedError, match=words):
         make_job({"v": freshet.plan(sql, db.catalog).root}, 2)

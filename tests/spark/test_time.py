@@ -90,7 +90,7 @@ def test_time_on_spark(spark: SparkSession, tmp_path: Path) -> None:
     write_files(folder, SCHEMAS, steps[:4])
     start(tmp_path / "first")
     again = {name: Counter(map(str, part(tmp_path / "first", 3, name).to_pylist())) for name in sums}
-    (checkpoint / "commits" / "3").unlink()
+    uncommit(checkpoint, 3)
     write_files(folder, SCHEMAS, steps[4:], 4)
     start(tmp_path / "second")
     for number, changes in enumerate(steps):
@@ -104,6 +104,12 @@ def test_time_on_spark(spark: SparkSession, tmp_path: Path) -> None:
     for name in sums:
         rows = [tuple(r) for r in snapshot(spark, str(checkpoint), name).collect()]
         assert len(rows) == len(views[name].to_arrow())
+
+
+def uncommit(checkpoint: Path, number: int) -> None:
+    """As if the process had ended before the end of the batch."""
+    for name in (str(number), f".{number}.crc"):
+        (checkpoint / "commits" / name).unlink()
 
 
 def part(out: Path, number: int, view: str) -> pa.Table:
@@ -130,7 +136,7 @@ def test_the_clock_of_the_system(spark: SparkSession, tmp_path: Path) -> None:
     run(start(tmp_path / "first"), tmp_path / "first", tmp_path / "at")
     first = batch(tmp_path / "first", 0)
     assert 0 < len(first) < len(times)
-    (tmp_path / "at" / "commits" / "0").unlink()
+    uncommit(tmp_path / "at", 0)
     run(start(tmp_path / "second", clock=system_clock(spark, every=0.5)), tmp_path / "second", tmp_path / "at")
     again = batch(tmp_path / "second", 0)
     assert sorted(again["ts"].to_pylist()) == sorted(first["ts"].to_pylist())

@@ -20,7 +20,7 @@ VIEWS = {
     "soon": "SELECT k, COUNT(*) AS n FROM e WHERE ts BETWEEN NOW() AND NOW() + INTERVAL 1 HOUR GROUP BY k",
     "filtered": "SELECT k, COUNT(*) AS n, COUNT(*) FILTER (WHERE ts > NOW()) AS later FROM e GROUP BY k",
     "joined": "SELECT e.id, p.id AS pid FROM e JOIN p ON e.k = p.k AND e.ts <= NOW() AND p.ts > e.ts",
-    "beside": "SELECT e.k, COUNT(*) AS n FROM e JOIN b ON e.k = b.k WHERE e.ts > NOW() - INTERVAL 90 MINUTES GROUP BY e.k",
+    "beside": "SELECT e.k, COUNT(*) AS n FROM e JOIN b ON e.k = b.k WHERE e.ts > NOW() - INTERVAL 1 HOUR GROUP BY e.k",
     "exists": "SELECT id FROM p WHERE EXISTS (SELECT 1 FROM e WHERE e.k = p.k AND e.ts > NOW() - INTERVAL 1 HOUR)",
     "groups": "SELECT k, MAX(ts) AS last FROM e GROUP BY k HAVING MAX(ts) < NOW() - INTERVAL 1 HOUR",
     "today": "SELECT day, COUNT(*) AS n FROM b WHERE day = CURRENT_DATE GROUP BY day",

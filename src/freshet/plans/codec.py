@@ -188,7 +188,7 @@ def _function(call: dict[str, Any]) -> PythonFunction:
     name = str(call.get("name"))
     body = _functions.get({}).get(name.lower())
     if body is None:
-        remedy = f"give it: connect(..., functions={{{name!r}: ...}})"
+        remedy = f"give it, as in functions={{{name!r}: ...}}"
         raise StateError(f"a view calls function {name}, which is written in Python; {remedy}")
     return PythonFunction(name, body, call["type"])
 

@@ -14,10 +14,10 @@ from freshet.logical.query import Field
 from freshet.scalar.arrow import to_arrow
 from freshet.scalar.types import Type, quoted
 from freshet.spark.block import from_block
-from freshet.spark.encode import read_job
 from freshet.spark.failure import plainly
 from freshet.spark.job import Job, ViewOutput
 from freshet.spark.quarantine import COLUMNS, QUARANTINE, refused_rows
+from freshet.spark.shipped import ShippedJob, read_job
 
 VIEW = "_view"
 
@@ -25,16 +25,16 @@ VIEW = "_view"
 class Decoder:
     """A function for mapInArrow: blocks of the views' deltas in, rows out."""
 
-    def __init__(self, job_text: str, single: bool) -> None:
-        self.job_text, self.single = job_text, single
-        self.__name__ = f"decode {' '.join(v.name for v in read_job(job_text).views)}"  # as Spark's plans call it
+    def __init__(self, shipped: ShippedJob, single: bool) -> None:
+        self.shipped, self.single = shipped, single
+        self.__name__ = f"decode {' '.join(v.name for v in read_job(shipped).views)}"  # as Spark's plans call it
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         with plainly():
             yield from self._out(batches)
 
     def _out(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        job = read_job(self.job_text)
+        job = read_job(self.shipped)
         for batch in batches:
             for stream, payload in zip(batch.column("stream").to_pylist(), batch.column("payload"), strict=True):
                 if stream == QUARANTINE:

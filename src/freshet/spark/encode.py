@@ -6,14 +6,12 @@ left out, and only columns some operator reads go on.
 
 from __future__ import annotations
 
-import gc
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from pyspark import TaskContext
 
 from freshet.database.change_type import CHANGE_TYPE, ChangeType
 from freshet.database.changes import null_column
@@ -42,6 +40,7 @@ from freshet.spark.first_level import read_of
 from freshet.spark.job import Job, Stream
 from freshet.spark.pending import pending
 from freshet.spark.quarantine import QUARANTINE, Refused, refused_block, to_json
+from freshet.spark.shipped import ShippedJob, read_job
 from freshet.state.arrays import Bools, Int64s
 
 #: The rows of every step: which shard (by its key), which level, which stream, and a block.
@@ -109,9 +108,11 @@ def passing(stream: Stream, columns: Mapping[int, Column], rows: int) -> Int64s:
 class Encoder:
     """A function for mapInArrow: record batches of a source's columns in, batches of blocks out."""
 
-    def __init__(self, job_text: str, table: str, profile_to: str | None = None, checkpoint: str | None = None) -> None:
+    def __init__(
+        self, shipped: ShippedJob, table: str, profile_to: str | None = None, checkpoint: str | None = None
+    ) -> None:
         """`checkpoint`: its folder, where every worker has it."""
-        self.job_text, self.table, self.profile_to, self.checkpoint = job_text, table, profile_to, checkpoint
+        self.shipped, self.table, self.profile_to, self.checkpoint = shipped, table, profile_to, checkpoint
         self.__name__ = f"encode table {table}"  # as Spark's plans call it
         self.notes: list[Note] = []
         self.filters: list[tuple[Sequence[int], tuple[Expression, ...]]] = []
@@ -121,7 +122,7 @@ class Encoder:
             yield from self._packed(batches)
 
     def _packed(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        job = read_job(self.job_text)
+        job = read_job(self.shipped)
         schema = next(t for t in job.tables if t.name.lower() == self.table)
         if job.quarantine:
             self.filters = list(_filters(job, self.table))
@@ -244,18 +245,3 @@ def _filters(job: Job, table: str) -> Iterator[tuple[Sequence[int], tuple[Expres
     for stream in (s for s in job.streams if s.sources == (table,)):
         yield from ((range(len(schema.fields)), f) for f in stream.filters)
         yield from ((stream.columns, f) for o in job.operators for f in node_filters(o.plan, stream.name))
-
-
-_jobs: dict[str, Job] = {}
-
-
-def read_job(text: str) -> Job:
-    """Read once a process. A worker searches for garbage after each task: what it has imported by now, and the job,
-    is kept out of that."""
-    if text not in _jobs:
-        if len(_jobs) > 8:
-            _jobs.clear()
-        _jobs[text] = Job.from_text(text)
-        if TaskContext.get() is not None:
-            gc.freeze()
-    return _jobs[text]

@@ -158,6 +158,11 @@ def restored(text: str, known: str) -> Job | None:
     return job if fingerprint(job) == known else replace(job, made_as=known)
 
 
+def view_names(text: str) -> list[str]:
+    """The views of a job that is written down."""
+    return [view["name"] for view in json.loads(_unpacked(text))["views"]]
+
+
 def _digest(text: str) -> str:
     return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
 

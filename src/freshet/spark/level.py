@@ -30,13 +30,14 @@ from freshet.spark.block import joined, to_block
 from freshet.spark.cache import Cached, open_shard
 from freshet.spark.dispatch import shard_keys
 from freshet.spark.disputed import DisputedError
-from freshet.spark.encode import Sent, read_job
+from freshet.spark.encode import Sent
 from freshet.spark.failure import plainly
 from freshet.spark.job import Job, fingerprint
 from freshet.spark.log import ENTRY, Block, Entries, ShardFolder, ShardLog
 from freshet.spark.observed import OBSERVED, Observed
 from freshet.spark.pending import LOADED, pending, pending_blocks
 from freshet.spark.shard import Shard
+from freshet.spark.shipped import ShippedJob, read_job
 from freshet.spark.transaction import emit, read_block, take_in
 
 STANDING = StructType(
@@ -84,14 +85,14 @@ class _ShardResult:
 
 class Level(StatefulProcessor):
     def __init__(
-        self, job_text: str, level: int, arenas: str | None, checkpoint: str | None, retained: int,
+        self, shipped: ShippedJob, level: int, arenas: str | None, checkpoint: str | None, retained: int,
         profile_to: str | None = None, together: bool = False,
     ) -> None:  # fmt: skip
         """`checkpoint`: its folder, where every worker has it, for the files of logs; `retained`: how many batches
         Spark can go back; `together`: log and standing are one value of the state store, and the job is not there."""
-        self.job_text, self.level, self.arenas, self.profile_to = job_text, level, arenas, profile_to
+        self.shipped, self.level, self.arenas, self.profile_to = shipped, level, arenas, profile_to
         self.checkpoint, self.retained, self.together = checkpoint, retained, together
-        self.fingerprint = fingerprint(read_job(job_text))
+        self.fingerprint = fingerprint(read_job(shipped))
 
     def init(self, handle: StatefulProcessorHandle) -> None:
         if self.together:
@@ -107,7 +108,7 @@ class Level(StatefulProcessor):
 
     def _rows(self, key: Any, rows: Iterator[Row]) -> Iterator[Row]:
         began = time.perf_counter()
-        job = read_job(self.job_text)
+        job = read_job(self.shipped)
         arrived: dict[str, list[bytes]] = {}
         passing: list[Sent] = []
         for row in rows:
@@ -210,7 +211,7 @@ class Level(StatefulProcessor):
             return
         self._standing.update(kept)
         if standing.version == 0:
-            self._written.update((self.job_text,))
+            self._written.update((self.shipped.text,))
 
     # The arena ------------------------------------------------------------------------------------------------
 

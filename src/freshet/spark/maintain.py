@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import functools
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession, functions
 
 from freshet.database.change_type import WEIGHT
 from freshet.errors import PlanError
-from freshet.plans import Plan
+from freshet.plans import Plan, codec
 from freshet.plans import plan as make_plan
 from freshet.plans.unsorted import as_bag
 from freshet.spark.arenas import check_arenas
@@ -29,6 +30,7 @@ from freshet.spark.quarantine import QUARANTINE
 from freshet.spark.rebuild import complete
 from freshet.spark.rebuild import rebuild as rebuild_state
 from freshet.spark.record import Requested, claimed, has_started, kept_shards, must_rebuild, remembers
+from freshet.spark.shipped import check_functions, pack_job
 from freshet.spark.sink.folder import LocalFolder, open_folder
 from freshet.spark.sizes import chosen_sizes, measured_heavy, shards_for
 from freshet.spark.sources import encoded, sequences
@@ -62,7 +64,8 @@ def maintain(
         A streaming DataFrame of changes for each table: its columns, and `_weight` or `_change_type` if rows do more
         than come.
     schema
-        CREATE TABLE statements, or a `freshet.Catalog`. Not needed where all views are plans.
+        CREATE TABLE statements, or a `freshet.Catalog`, which may have functions in Python for views to call: they are
+        sent to the workers. Not needed where all views are plans.
     shards
         In how many parts state is kept. By default one for each million rows, where `sizes` or `checkpoint` are given
         so that they are known, and at most spark.sql.shuffle.partitions, which it should equal: it is all of them where
@@ -192,25 +195,27 @@ def maintain(
     if measured and checkpoint is not None and sizes and count > 1 and not has_started(spark, checkpoint):
         heavy = measured_heavy(tables, sizes, joined_columns(roots.values()), count)
     job = make_job(roots, count, sizes, list(ordered), on_error == "quarantine", check_keys, folded, layout, heavy)
+    check_functions(job)
     tables = with_clock(spark, job, tables, clock)
     if checkpoint is not None:
         given = [name for name, view in _named(views).items() if isinstance(view, Plan)]
         asked = Requested(plans, given, _catalog(schema), tables, ordered, check_keys)
-        if rebuild and must_rebuild(spark, checkpoint, job, asked):
-            rebuild_state(spark, checkpoint, job, asked, sizes or {}, retained)
-        job, together = claimed(spark, checkpoint, job, asked)
+        with codec.calling(_functions(plans, schema)):
+            if rebuild and must_rebuild(spark, checkpoint, job, asked):
+                rebuild_state(spark, checkpoint, job, asked, sizes or {}, retained)
+            job, together = claimed(spark, checkpoint, job, asked)
     show_reason_first()
     logger.info("freshet: %s", explain_job(job, sizes))
     compile_kernels()  # workers on this machine then find them in the cache, instead of all compiling at once
     check_arenas(arena)
-    job_text = job.to_text()
+    shipped = pack_job(job)
     note(profile, "job", dataflow=dataflow(job))
-    blocks = encoded(job, job_text, tables, ordered, profile, log_folder)
+    blocks = encoded(job, shipped, tables, ordered, profile, log_folder)
     for level in range(job.levels):
-        processor = Level(job_text, level, arena, log_folder, retained, profile, together)
+        processor = Level(shipped, level, arena, log_folder, retained, profile, together)
         blocks = blocks.groupBy("key").transformWithState(processor, BLOCKS, "append", "none")
     single = not isinstance(views, Mapping) and not job.quarantine
-    return decoded(observing(blocks), Decoder(job_text, single), functools.partial(result_ddl, job, single))
+    return decoded(observing(blocks), Decoder(shipped, single), functools.partial(result_ddl, job, single))
 
 
 def explain(
@@ -311,6 +316,13 @@ def _named(views: Views) -> Mapping[str, str | Plan]:
 
 def _catalog(schema: str | Catalog | None) -> Catalog | None:
     return Catalog.from_ddl(schema) if isinstance(schema, str) else schema
+
+
+def _functions(plans: Mapping[str, Plan], schema: str | Catalog | None) -> dict[str, Callable[..., Any]]:
+    """The functions in Python that views may call, by name in lower case."""
+    known = dict(schema.functions) if isinstance(schema, Catalog) else {}
+    known |= {f.name.lower(): f for plan in plans.values() for f in codec.functions_in(plan.root)}
+    return {name: function.body for name, function in known.items()}
 
 
 def _planned(views: Views, schema: str | Catalog | None) -> dict[str, Plan]:

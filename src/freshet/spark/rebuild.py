@@ -31,13 +31,14 @@ from freshet.errors import StateError
 from freshet.scalar.arrow import from_arrow
 from freshet.spark.block import Signed, to_block
 from freshet.spark.dispatch import shard_keys
-from freshet.spark.encode import BEGIN, BLOCKS, Sent, blocks_batch, read_job
+from freshet.spark.encode import BEGIN, BLOCKS, Sent, blocks_batch
 from freshet.spark.failure import plainly
 from freshet.spark.job import Job, ViewOutput
 from freshet.spark.level import Level
 from freshet.spark.pending import DIFFERENCE, pending
 from freshet.spark.record import JOB_RECORD, RECORD, Requested, claimed, recorded_job, views_changed
 from freshet.spark.resent import Refill, Resend, gone_refills, level_of, refills, table_order
+from freshet.spark.shipped import ShippedJob, pack_job, read_job
 from freshet.spark.sink.folder import LocalFolder, open_folder
 from freshet.spark.snapshot import snapshot
 from freshet.spark.stored import StoredState, last_batch
@@ -102,7 +103,7 @@ class _Old:
                 f"the last micro-batch of {self.path} was not finished; run the query as it was, then rebuild"
             )
         self.batch, self.stored = batch, stored
-        self.job = read_job(next(iter(found.values()))[1])
+        self.job = Job.from_text(next(iter(found.values()))[1])
         self.numbers = {level: number for number, (level, _) in found.items()}
         self.answers: dict[str, Path] = {}
         self._check_operators(found)
@@ -150,7 +151,7 @@ class _Old:
         if level not in self.numbers:  # nothing ever reached it
             return self.spark.createDataFrame([], BLOCKS)
         logs = self.stored.logs(self.numbers[level], [refill.stored])
-        resend = Resend(self.job.to_text(), job.to_text(), refill, self.path)
+        resend = Resend(pack_job(self.job), pack_job(job), refill, self.path)
         return logs.repartition(self.job.shards, "shard").mapInArrow(resend, BLOCKS)
 
     # Places in the sources ------------------------------------------------------------------------------------
@@ -196,10 +197,10 @@ def _load(
     if JOB_RECORD in old.folder.names():
         folder.create(JOB_RECORD, old.folder.read(JOB_RECORD), private=True)
     job, together = claimed(spark, str(new), job, asked)
-    text = job.to_text()
+    shipped = pack_job(job)
     blocks = own.readStream.schema(BLOCKS).parquet(str(new / _PARTS / "blocks"))
     for level in range(job.levels):
-        processor = Level(text, level, None, str(new), retained, None, together)
+        processor = Level(shipped, level, None, str(new), retained, None, together)
         blocks = blocks.groupBy("key").transformWithState(processor, BLOCKS, "append", "none")
     writer = blocks.writeStream.format("noop").option("checkpointLocation", str(new)).trigger(availableNow=True)
     writer.start().awaitTermination()
@@ -218,18 +219,18 @@ def _note_differences(spark: SparkSession, new: Path, job: Job, answers: Mapping
             now = now.union(then)
         summed = now.groupBy(*columns).agg(functions.sum(WEIGHT).alias(WEIGHT)).where(f"{WEIGHT} <> 0")
         target = str(new / DIFFERENCE)
-        summed.mapInArrow(_Difference(job.to_text(), name), BLOCKS).write.mode("append").parquet(target)
+        summed.mapInArrow(_Difference(pack_job(job), name), BLOCKS).write.mode("append").parquet(target)
 
 
 class _Difference:
     """A function for mapInArrow: rows of a view with weights in, blocks of its delta out."""
 
-    def __init__(self, job_text: str, view: str) -> None:
-        self.job_text, self.view = job_text, view
+    def __init__(self, shipped: ShippedJob, view: str) -> None:
+        self.shipped, self.view = shipped, view
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         with plainly():
-            job = read_job(self.job_text)
+            job = read_job(self.shipped)
             view = next(v for v in job.views if v.name == self.view)
             for batch in batches:
                 if batch.num_rows:

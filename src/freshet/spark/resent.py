@@ -23,11 +23,12 @@ from freshet.scalar.lanes import pack
 from freshet.scalar.types import BIGINT, TINYINT
 from freshet.spark.block import Signed, from_block, joined
 from freshet.spark.dispatch import first_copies
-from freshet.spark.encode import Sent, blocks_batch, passing, read_job, send
+from freshet.spark.encode import Sent, blocks_batch, passing, send
 from freshet.spark.failure import plainly
 from freshet.spark.first_level import read_of
 from freshet.spark.job import Job, Normalized, Stream
 from freshet.spark.log import ShardFolder, read_entry
+from freshet.spark.shipped import ShippedJob, read_job
 from freshet.state.arena import Arena
 from freshet.state.enumeration import consolidate
 from freshet.state.strings import StringPool
@@ -118,15 +119,15 @@ def _lacking(old: Job, new: Job, stream: Stream, table: str) -> str:
 class Resend:
     """A function for mapInArrow: logs of one stored stream in, blocks of the streams filled from it out."""
 
-    def __init__(self, old_text: str, new_text: str, refill: Refill, log_folder: str | None) -> None:
-        self.old_text, self.new_text, self.refill, self.log_folder = old_text, new_text, refill, log_folder
+    def __init__(self, old: ShippedJob, new: ShippedJob, refill: Refill, log_folder: str | None) -> None:
+        self.old, self.new, self.refill, self.log_folder = old, new, refill, log_folder
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         with plainly():
             yield from self._sent(batches)
 
     def _sent(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        old, new = read_job(self.old_text), read_job(self.new_text)
+        old, new = read_job(self.old), read_job(self.new)
         logs: dict[tuple[int, str], list[list[Any]]] = {}
         for batch in batches:
             for shard, stream, *entry in zip(*(c.to_pylist() for c in batch.columns), strict=True):

@@ -8,22 +8,24 @@ chosen once for all of it, and kept as long as Spark retains it (`log.py`).
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import nullcontext
 from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 from freshet.errors import StateError
+from freshet.plans import codec
 from freshet.plans.model import schemas
 from freshet.scalar.arrow import to_arrow
 from freshet.spark.decode import decoded, fields_ddl, out_array, out_type
-from freshet.spark.encode import read_job
 from freshet.spark.failure import plainly, show_reason_first
-from freshet.spark.job import Job, Operator, ViewOutput
+from freshet.spark.job import Job, Operator, ViewOutput, view_names
 from freshet.spark.log import ShardFolder, read_entry
 from freshet.spark.record import recorded_job
 from freshet.spark.shard import Shard
+from freshet.spark.shipped import ShippedJob, pack_job, read_job
 from freshet.spark.sink.folder import LocalFolder, open_folder
 from freshet.spark.stored import StoredState, last_batch
 from freshet.spark.transaction import read_block
@@ -32,7 +34,10 @@ from freshet.state.arena import Arena
 _BATCH = 65_536
 
 
-def snapshot(spark: SparkSession, checkpoint: str, view: str | None = None) -> DataFrame:
+def snapshot(
+    spark: SparkSession, checkpoint: str, view: str | None = None, *,
+    functions: Mapping[str, Callable[..., Any]] | None = None,
+) -> DataFrame:  # fmt: skip
     """Read the answer as of the last finished micro-batch.
 
     The DataFrame reads that micro-batch's state whenever it is asked. Next to a running stream, ask within
@@ -46,6 +51,8 @@ def snapshot(spark: SparkSession, checkpoint: str, view: str | None = None) -> D
         The folder the query was started with.
     view
         Which view, where the query has several.
+    functions
+        The functions in Python that its views call, by name.
 
     Returns
     -------
@@ -72,7 +79,9 @@ def snapshot(spark: SparkSession, checkpoint: str, view: str | None = None) -> D
     found = {} if held is None else held.levels()
     if held is None or not found:
         raise StateError(f"{checkpoint} holds no finished batch of a maintained view; wait for the first one")
-    job = read_job(next(iter(found.values()))[1])
+    given = {name.lower(): body for name, body in (functions or {}).items()}
+    with nullcontext() if functions is None else codec.calling(given):
+        job = Job.from_text(next(iter(found.values()))[1])
     chosen = _choose(job, view)
     levels = {level: number for number, (level, _) in found.items()}
     parts = [
@@ -108,21 +117,21 @@ def views(spark: SparkSession, checkpoint: str) -> list[str]:
     folder = open_folder(spark, checkpoint)
     batch = last_batch(folder)
     found = {} if batch is None else StoredState(spark, checkpoint, None, batch, recorded_job(folder)).levels()
-    return [v.name for v in read_job(next(iter(found.values()))[1]).views] if found else []
+    return view_names(next(iter(found.values()))[1]) if found else []
 
 
 def _part(held: StoredState, number: int, job: Job, view: ViewOutput, operator: Operator) -> DataFrame:
     """What one operator gives to a view."""
     parts = held.logs(number, [table.name for table in schemas(operator.plan)])
-    answer = _Answer(job.to_text(), view.name, operator.name, held.log_folder)
+    answer = _Answer(pack_job(job), view.name, operator.name, held.log_folder)
     return decoded(parts.repartition(job.shards, "shard"), answer, functools.partial(fields_ddl, view.fields))
 
 
 class _Answer:
     """A function for mapInArrow: logs of whole shards in, their parts of the answer out."""
 
-    def __init__(self, job_text: str, view: str, operator: str, log_folder: str | None) -> None:
-        self.job_text, self.view, self.operator, self.log_folder = job_text, view, operator, log_folder
+    def __init__(self, shipped: ShippedJob, view: str, operator: str, log_folder: str | None) -> None:
+        self.shipped, self.view, self.operator, self.log_folder = shipped, view, operator, log_folder
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         with plainly():
@@ -139,7 +148,7 @@ class _Answer:
             yield from self._part(number, logs.pop(number))
 
     def _part(self, number: int, log: dict[str, list[list[Any]]]) -> Iterator[pa.RecordBatch]:
-        job = read_job(self.job_text)
+        job = read_job(self.shipped)
         view = _choose(job, self.view)
         operator = next(o for o in job.operators if o.name == self.operator)
         if number >= operator.cells:

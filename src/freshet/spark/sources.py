@@ -22,6 +22,7 @@ from freshet.database.change_type import CHANGE_TYPE, CHANGE_TYPES, WEIGHT
 from freshet.errors import PlanError
 from freshet.spark.encode import BLOCKS, Encoder, needed_columns
 from freshet.spark.job import SEQUENCE, Job
+from freshet.spark.shipped import ShippedJob
 
 _ORDERED = (IntegralType, DecimalType, DateType, TimestampType, TimestampNTZType)  # decimals: whole ones
 
@@ -52,7 +53,7 @@ def _check_type(df: DataFrame, table: str, column: str, types: tuple[type[DataTy
 
 
 def encoded(
-    job: Job, job_text: str, tables: Mapping[str, DataFrame], ordered: Mapping[str, str], profile: str | None,
+    job: Job, shipped: ShippedJob, tables: Mapping[str, DataFrame], ordered: Mapping[str, str], profile: str | None,
     log_folder: str | None,
 ) -> DataFrame:  # fmt: skip
     given = {name.lower(): df for name, df in tables.items()}
@@ -90,5 +91,5 @@ def encoded(
         chosen = [functions.col(f"`{c}`") for c in wanted]
         if moment is not None:
             chosen.append(functions.col(f"`{moment}`").alias(SEQUENCE))
-        parts.append(df.select(*chosen).mapInArrow(Encoder(job_text, name, profile, log_folder), BLOCKS))
+        parts.append(df.select(*chosen).mapInArrow(Encoder(shipped, name, profile, log_folder), BLOCKS))
     return functools.reduce(DataFrame.union, parts)

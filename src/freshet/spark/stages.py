@@ -14,7 +14,6 @@ from functools import partial
 
 from freshet.errors import UnsupportedError
 from freshet.logical.query import CLOCK, Field, RecursiveRows, TableSchema
-from freshet.plans import codec
 from freshet.plans.model import (
     AnyPlan,
     BagPlan,
@@ -60,8 +59,6 @@ def make_job(
     of tables with a primary key are found wherever they are; `folded`: nested queries share an operator with their
     reader where they can; `layout`: how joins are spread over several shards; `heavy`: values of join keys with many
     rows."""
-    for plan in plans.values():
-        _refuse(plan)
     known = {k.lower(): v for k, v in (sizes or {}).items()}
     job = _Stages(shards, known, folded and shards == 1, layout, heavy).job(plans)
     ordered = {n.lower() for n in normalized}
@@ -83,13 +80,6 @@ class _Use:
     grid: tuple[Dimension, ...]
     filter: tuple[Expression, ...]
     columns: frozenset[int]
-
-
-def _refuse(plan: AnyPlan) -> None:
-    """What a database in one process keeps and a stream on Spark cannot."""
-    for function in codec.functions_in(plan):
-        remedy = "compute it in a column of the stream, as with pandas_udf"
-        raise UnsupportedError(f"function {function.name} of Python in a view on Spark is not supported; {remedy}")
 
 
 class _Stages:
