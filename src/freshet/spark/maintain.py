@@ -16,6 +16,7 @@ from freshet.plans import Plan, codec
 from freshet.plans import plan as make_plan
 from freshet.plans.unsorted import as_bag
 from freshet.spark.arenas import check_arenas
+from freshet.spark.connect import check_shared
 from freshet.spark.cuts import Strategy
 from freshet.spark.decode import VIEW, Decoder, decoded, result_ddl
 from freshet.spark.encode import BLOCKS
@@ -172,6 +173,7 @@ def maintain(
         raise PlanError(f"{shards} shards; give 1 or more")
     partitions = int(str(spark.conf.get("spark.sql.shuffle.partitions")))
     if checkpoint is not None:
+        check_shared(spark, checkpoint)
         complete(spark, checkpoint)
     log_folder = None if checkpoint is None else _folder(spark, checkpoint)
     retained = int(str(spark.conf.get("spark.sql.streaming.minBatchesToRetain")))

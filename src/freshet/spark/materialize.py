@@ -15,6 +15,7 @@ from pyspark.sql.types import LongType, StructType
 
 from freshet.database.change_type import WEIGHT
 from freshet.errors import PlanError
+from freshet.spark.connect import check_shared, is_remote, query_id
 from freshet.spark.decode import VIEW
 from freshet.spark.failure import show_reason_first
 from freshet.spark.maintain import split
@@ -91,8 +92,10 @@ def materialize(
         place = target if isinstance(target, str) else target[view or ""]
         copies[view] = _copy(changes.sparkSession, place, view, dict(options or {}), keep_versions)
         copies[view].prepare(schema)
-    writer = changes.writeStream.foreachBatch(Materializer(copies))
-    writer = writer.option("checkpointLocation", _checkpoint(target, checkpoint))
+    place = _checkpoint(target, checkpoint)
+    check_shared(changes.sparkSession, place)
+    writer = changes.writeStream.foreachBatch(Materializer(copies, place))
+    writer = writer.option("checkpointLocation", place)
     if name is not None:
         writer = writer.queryName(name)
     if trigger is not None:
@@ -103,12 +106,11 @@ def materialize(
 class Materializer:
     """The function of foreachBatch: passes each view's part of the batch to its copy."""
 
-    def __init__(self, copies: Mapping[str | None, Copy]) -> None:
-        self.copies = copies
+    def __init__(self, copies: Mapping[str | None, Copy], checkpoint: str = "") -> None:
+        self.copies, self.checkpoint = copies, checkpoint
 
     def __call__(self, changes: DataFrame, number: int) -> None:
-        query = changes.sparkSession.sparkContext.getLocalProperty("sql.streaming.queryId")
-        self.apply(changes, number, query or "")
+        self.apply(changes, number, query_id(changes.sparkSession, self.checkpoint))
 
     def apply(self, changes: DataFrame, number: int, query: str) -> None:
         several = None not in self.copies
@@ -148,6 +150,8 @@ def _views(changes: DataFrame, target: str | Mapping[str, str]) -> dict[str | No
 
 def _copy(spark: SparkSession, target: str, view: str | None, options: dict[str, str], keep: int) -> Copy:
     if target.startswith("jdbc:"):
+        if is_remote(spark):
+            raise PlanError("a database cannot be filled over Spark Connect; materialize into a folder")
         if view is not None and "table" in options:
             raise PlanError(
                 "several views would go to one table; leave the option table away: tables are named as views"

@@ -18,6 +18,7 @@ from pyspark.sql import DataFrame, SparkSession
 from freshet.errors import FreshetError, StateError
 from freshet.plans import Plan
 from freshet.plans.differences import describe_table, describe_view, named, plans_differ, table_differs, view_differs
+from freshet.spark.connect import is_remote, streams_read
 from freshet.spark.job import Job, fingerprint, restored
 from freshet.spark.sink.folder import Folder, LocalFolder, open_folder
 from freshet.sql.catalog import Catalog
@@ -200,6 +201,8 @@ def _differing(kept: Mapping[str, Any], now: Mapping[str, Any], asked: Requested
 
 def _sources(spark: SparkSession, df: DataFrame) -> str:
     """Where a stream comes from, as far as Spark's plan says it."""
+    if is_remote(spark):
+        return " and ".join(_place(spark, kind, options.get) for kind, options in streams_read(df))
     found = []
     leaves: Any = df._jdf.queryExecution().analyzed().collectLeaves().iterator()
     while leaves.hasNext():

@@ -17,6 +17,8 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
+from freshet.spark.connect import is_remote
+
 logger = logging.getLogger("freshet")
 
 ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
@@ -133,11 +135,10 @@ def advice(spark: SparkSession) -> list[str]:
     >>> all(sentence.startswith("spark.") for sentence in advice(spark))
     True
     """
-    context = spark.sparkContext
-    given = dict(context.getConf().getAll())
+    given = dict(spark.conf.getAll) if is_remote(spark) else dict(spark.sparkContext.getConf().getAll())
     for name in (*NEEDED, *_BETTER):
         given[name] = str(spark.conf.get(name, given.get(name, "")))
-    return [sentence for _, sentence in unsuited(given, str(context.master))]
+    return [sentence for _, sentence in unsuited(given, given.get("spark.master", ""))]
 
 
 def unsuited(given: Mapping[str, str], master: str) -> Iterator[tuple[bool, str]]:

@@ -9,6 +9,7 @@ from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession, functions
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
+from pyspark.sql.streaming.datasource import SupportsTriggerAvailableNow
 from pyspark.sql.types import DateType, StructType, TimestampType
 
 from freshet.errors import PlanError
@@ -65,16 +66,23 @@ class SystemClock(DataSource):
         return _Ticks(float(self.options[_EVERY]))
 
 
-class _Ticks(DataSourceStreamReader):
+class _Ticks(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def __init__(self, every: float) -> None:
         self.every = max(1, round(every * 1e6))
+        self.target: int | None = None  # the only time of a run over what is available
 
     def initialOffset(self) -> dict[str, int]:  # noqa: N802
         return {_OFFSET: 0}
 
     def latestOffset(self, start: dict[str, int], limit: Any) -> dict[str, int]:  # noqa: N802
+        return {_OFFSET: max(start[_OFFSET], self._now() if self.target is None else self.target)}
+
+    def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
+        self.target = self._now()
+
+    def _now(self) -> int:
         now = time.time_ns() // 1_000
-        return {_OFFSET: max(start[_OFFSET], now - now % self.every)}
+        return now - now % self.every
 
     def partitions(self, start: dict[str, int], end: dict[str, int]) -> Sequence[InputPartition]:
         return [InputPartition(end[_OFFSET])]

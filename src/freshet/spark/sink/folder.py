@@ -13,6 +13,8 @@ from typing import Any, Protocol
 from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
 
+from freshet.spark.connect import is_remote, shared_path
+
 
 class Folder(Protocol):
     uri: str  # as Spark reads and writes below it
@@ -32,6 +34,8 @@ class Folder(Protocol):
 
 def open_folder(spark: SparkSession, target: str) -> Folder:
     """The folder a path means to Spark: without a scheme, that is a path on Spark's default file system."""
+    if is_remote(spark):
+        return LocalFolder(shared_path(target))
     jvm: Any = spark._jvm
     session: Any = spark._jsparkSession
     path = jvm.org.apache.hadoop.fs.Path(target)

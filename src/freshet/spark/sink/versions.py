@@ -149,7 +149,7 @@ class VersionedCopy:
     """Keeps the folder. One query writes to it at a time; of two, the slower fails."""
 
     def __init__(self, spark: SparkSession, target: str, keep: int) -> None:
-        self.spark, self.target, self.keep = spark, target, keep
+        self.target, self.keep = target, keep
         self.folder = open_folder(spark, target)
 
     def prepare(self, schema: StructType) -> None:
