@@ -1,4 +1,4 @@
-"""A stream in a process of its own, to be killed: `python killed_stream.py folder [master]`."""
+"""A stream in a process of its own, to be killed: `python killed_stream.py folder [master [arena]]`."""
 
 from __future__ import annotations
 
@@ -15,11 +15,12 @@ from tests.spark.test_snapshot import DDL, SCHEMAS, VIEWS
 if __name__ == "__main__":
     folder = Path(sys.argv[1])
     master = sys.argv[2] if len(sys.argv) > 2 else "local[2]"
+    arena = sys.argv[3] if len(sys.argv) > 3 else str(folder / "arena")
     spark = settings(SparkSession.builder.master(master)).getOrCreate()
     spark.sparkContext.setLogLevel("ERROR")
     changes = maintain(
         spark, VIEWS, read_files(spark, folder / "in", list(SCHEMAS)), schema=DDL, shards=2, sizes={},
-        arena=str(folder / "arena"), checkpoint=str(folder / "checkpoint"),
+        arena=arena, checkpoint=str(folder / "checkpoint"),
     )  # fmt: skip
     query = (
         changes.writeStream.format("parquet")
