@@ -111,7 +111,7 @@ def measured(spark: Any, folder: Path, name: str, checked: bool) -> str:
         return f"refused: {' '.join(str(why).split())[:300]}"
     seen = [line.split() for line in (place / "seen").read_text().splitlines()] if (place / "seen").exists() else []
     late = sorted(float(at) - sent[int(value)] for value, at in seen)
-    return f"{len(late)} of {ROWS} rows seen, after {late[0]:.2f} to {late[-1]:.2f} s" if late else "no row seen"
+    return f"{len(late)} of {ROWS} rows seen, after {', '.join(f'{s:.1f}' for s in late)} s" if late else "no row seen"
 
 
 def _sent(spark: Any, stream: Any, query: Any) -> dict[int, float]:

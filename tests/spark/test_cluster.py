@@ -4,6 +4,7 @@ added while a stream runs, the other one is lost, and tasks that are slow are st
 from __future__ import annotations
 
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -21,13 +22,14 @@ from tests.spark.test_kills import check, feed
 
 pytestmark = pytest.mark.long
 
-BATCHES = 60
+BATCHES = 40
 DEFAULTS = """
 spark.executor.memory 600m
-spark.executor.cores 1
+spark.executor.cores 2
+spark.locality.wait 0
 spark.speculation true
 spark.speculation.interval 10ms
-spark.speculation.multiplier 1.1
+spark.speculation.multiplier 0.1
 spark.speculation.quantile 0.1
 spark.speculation.minTaskRuntime 10ms
 """
@@ -44,7 +46,7 @@ class Cluster:
         self._start("master", "org.apache.spark.deploy.master.Master", "--port", str(self.port))
 
     def add(self, name: str) -> subprocess.Popen[bytes]:
-        own = ("--cores", "1", "--memory", "800m", "--work-dir", str(self.folder / name / "work"), self.url)
+        own = ("--cores", "2", "--memory", "800m", "--work-dir", str(self.folder / name / "work"), self.url)
         return self._start(name, "org.apache.spark.deploy.worker.Worker", *own)
 
     def _start(self, name: str, *command: str) -> subprocess.Popen[bytes]:
@@ -93,6 +95,12 @@ def wait_until(holds: Callable[[], bool], running: subprocess.Popen[bytes], log:
         time.sleep(0.05)
 
 
+def copies(cluster: Cluster) -> int:
+    """How many tasks were started a second time while nothing had failed."""
+    logs = (cluster.folder / "second" / "work").glob("*/*/stderr")
+    return sum(len(re.findall(r"Running task \d+\.[1-9] in stage", log.read_text())) for log in logs)
+
+
 @pytest.mark.timeout(1800)
 def test_a_machine_is_added_and_one_is_lost(spark: SparkSession, tmp_path: Path, cluster: Cluster) -> None:
     feed(tmp_path, BATCHES)
@@ -108,6 +116,7 @@ def test_a_machine_is_added_and_one_is_lost(spark: SparkSession, tmp_path: Path,
     cluster.add("second")
     wait_until(lambda: arenas("second"), running, log)
     assert not (commits / str(BATCHES - 2)).exists(), "the stream was over before the first machine could be lost"
+    wait_until(lambda: copies(cluster) > 0, running, log)
     os.killpg(first.pid, signal.SIGKILL)
     assert running.wait() == 0, log.read_text()[-3000:]
     check(spark, tmp_path, BATCHES)

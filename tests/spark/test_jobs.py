@@ -195,3 +195,21 @@ def test_a_checkpoint_of_another_stream_is_refused(spark: SparkSession, tmp_path
     (tmp_path / "in").mkdir()
     with pytest.raises(StateError, match="is the checkpoint of a stream that is not a job"):
         run(spark, read(SOURCES % ("csv", ""), tmp_path), tmp_path)
+
+
+@pytest.mark.timeout(600)
+def test_a_job_follows_the_clock(spark: SparkSession, tmp_path: Path) -> None:
+    spark.conf.set("spark.sql.shuffle.partitions", "2")
+    (tmp_path / "in").mkdir()
+    times = {1: "2001-01-01 00:00:00", 2: "9000-01-01 00:00:00", 3: None}
+    (tmp_path / "in" / "0.json").write_text("\n".join(json.dumps({"id": i, "ts": ts}) for i, ts in times.items()))
+    columns = "(id BIGINT PRIMARY KEY, ts TIMESTAMP)"
+    job = read(
+        f"CREATE TABLE kept {columns} USING json OPTIONS (path 'in');"
+        f"CREATE TABLE gone {columns} WITH (retain = '1 day') USING json OPTIONS (path 'in');"
+        "CREATE MATERIALIZED VIEW past AS SELECT id FROM kept WHERE ts <= NOW();"
+        "CREATE MATERIALIZED VIEW left_over AS SELECT id FROM gone;",
+        tmp_path,
+    )
+    seen = run(spark, job, tmp_path)
+    assert seen.rows == {"past": Counter({(1,): 1}), "left_over": Counter({(2,): 1, (3,): 1})}
