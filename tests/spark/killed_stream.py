@@ -1,8 +1,10 @@
-"""A stream in a process of its own, to be killed: `python killed_stream.py folder [master [arena]]`."""
+"""A stream in a process of its own, to be killed: `python killed_stream.py folder [master [arena]]`. With an arena, it
+goes on until the folder has a file `end`."""
 
 from __future__ import annotations
 
 import sys
+import time
 from pathlib import Path
 
 from pyspark.sql import SparkSession
@@ -22,12 +24,14 @@ if __name__ == "__main__":
         spark, VIEWS, read_files(spark, folder / "in", list(SCHEMAS)), schema=DDL, shards=2, sizes={},
         arena=arena, checkpoint=str(folder / "checkpoint"),
     )  # fmt: skip
-    query = (
-        changes.writeStream.format("parquet")
-        .option("path", str(folder / "out"))
-        .option("checkpointLocation", str(folder / "checkpoint"))
-        .trigger(availableNow=True)
-        .start()
-    )
-    query.awaitTermination()
+    writer = changes.writeStream.format("parquet").option("path", str(folder / "out"))
+    writer = writer.option("checkpointLocation", str(folder / "checkpoint"))
+    if len(sys.argv) > 3:
+        query = writer.start()
+        while not (folder / "end").exists() and query.isActive:
+            time.sleep(0.1)
+        query.processAllAvailable()
+        query.stop()
+    else:
+        writer.trigger(availableNow=True).start().awaitTermination()
     spark.stop()

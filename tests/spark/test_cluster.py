@@ -22,7 +22,6 @@ from tests.spark.test_kills import check, feed
 
 pytestmark = pytest.mark.long
 
-BATCHES = 40
 DEFAULTS = """
 spark.executor.memory 600m
 spark.executor.cores 2
@@ -89,12 +88,6 @@ def cluster(tmp_path: Path) -> Iterator[Cluster]:
     made.end()
 
 
-def wait_until(holds: Callable[[], bool], running: subprocess.Popen[bytes], log: Path) -> None:
-    while not holds():
-        assert running.poll() is None, log.read_text()[-3000:]
-        time.sleep(0.05)
-
-
 def copies(cluster: Cluster) -> int:
     """How many tasks were started a second time while nothing had failed."""
     logs = (cluster.folder / "second" / "work").glob("*/*/stderr")
@@ -103,20 +96,33 @@ def copies(cluster: Cluster) -> int:
 
 @pytest.mark.timeout(1800)
 def test_a_machine_is_added_and_one_is_lost(spark: SparkSession, tmp_path: Path, cluster: Cluster) -> None:
-    feed(tmp_path, BATCHES)
     log, commits = tmp_path / "log", tmp_path / "checkpoint" / "commits"
-    first = cluster.add("first")
-    running = cluster.stream(tmp_path)
+    fed = 1
+
+    def more(holds: Callable[[], bool]) -> None:
+        """Feeds batches, one after the other, until something holds after one."""
+        nonlocal fed
+        while True:
+            fed += 1
+            feed(tmp_path, fed, fed - 1)
+            while not (commits / str(fed - 1)).exists():
+                assert running.poll() is None, log.read_text()[-3000:]
+                time.sleep(0.05)
+            if holds():
+                return
 
     def arenas(machine: str) -> bool:
         return any((cluster.folder / machine / "tmp").glob(f"freshet-{os.getuid()}/*/marker.json"))
 
-    wait_until((commits / "1").exists, running, log)
-    assert arenas("first")
+    feed(tmp_path, 1)
+    first = cluster.add("first")
+    running = cluster.stream(tmp_path)
+    more(lambda: arenas("first"))
     cluster.add("second")
-    wait_until(lambda: arenas("second"), running, log)
-    assert not (commits / str(BATCHES - 2)).exists(), "the stream was over before the first machine could be lost"
-    wait_until(lambda: copies(cluster) > 0, running, log)
+    more(lambda: arenas("second") and copies(cluster) > 0)
     os.killpg(first.pid, signal.SIGKILL)
+    begun = fed
+    more(lambda: fed > begun + 8)
+    (tmp_path / "end").touch()
     assert running.wait() == 0, log.read_text()[-3000:]
-    check(spark, tmp_path, BATCHES)
+    check(spark, tmp_path, fed)

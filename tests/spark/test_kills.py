@@ -11,6 +11,7 @@ import sys
 import time
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
@@ -34,12 +35,17 @@ def start(folder: Path, *master: str) -> subprocess.Popen[bytes]:
         return subprocess.Popen(command, env=environment, stdout=log, stderr=log, start_new_session=True)
 
 
-def feed(folder: Path, count: int) -> None:
+def feed(folder: Path, count: int, first: int = 0) -> None:
     """Orders that are inserted and deleted: there are LIVE of them after each transaction."""
-    gone = [STEP * i for i in range(count - 1)]
-    steps = [orders(0, LIVE, 1)]
-    steps += [both(orders(LIVE + g, LIVE + g + STEP, 1), orders(g, g + STEP, -1)) for g in gone]
-    write_files(folder / "in", SCHEMAS, steps)
+    steps = [_step(number) for number in range(first, count)]
+    write_files(folder / "in", SCHEMAS, steps, first)
+
+
+def _step(number: int) -> dict[str, pa.Table]:
+    if number == 0:
+        return orders(0, LIVE, 1)
+    gone = STEP * (number - 1)
+    return both(orders(LIVE + gone, LIVE + gone + STEP, 1), orders(gone, gone + STEP, -1))
 
 
 def check(spark: SparkSession, folder: Path, count: int) -> None:
