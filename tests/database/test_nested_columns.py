@@ -103,7 +103,7 @@ def test_structs_are_compared_with_rows(condition: str, holds: list[bool | None]
 def test_structs_are_not_compared_with_other_rows(row: str) -> None:
     db = freshet.connect()
     db.execute("CREATE TABLE p (k STRUCT<a: INT, b: STRING>)")
-    with pytest.raises(freshet.SqlError, match="a row (has STRING where the other has INT|is compared with k, which)"):
+    with pytest.raises(freshet.SqlError, match=r"a row (has STRING where the other has INT|is compared with k, which)"):
         db.create_view("v", f"SELECT k = {row} AS c FROM p")
 
 
