@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-
 _WIDE, _BEFORE = 160, 60  # characters of a line in an error, and of those before its position
 _SHOWN = 60  # characters of a value in an error
 _FACT, _REMEDY = 170, 100  # characters of a message with long quotes
