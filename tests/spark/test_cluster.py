@@ -24,7 +24,7 @@ pytestmark = pytest.mark.long
 
 DEFAULTS = """
 spark.executor.memory 600m
-spark.executor.cores 2
+spark.executor.cores 1
 spark.locality.wait 0
 spark.speculation true
 spark.speculation.interval 10ms
@@ -45,7 +45,7 @@ class Cluster:
         self._start("master", "org.apache.spark.deploy.master.Master", "--port", str(self.port))
 
     def add(self, name: str) -> subprocess.Popen[bytes]:
-        own = ("--cores", "2", "--memory", "800m", "--work-dir", str(self.folder / name / "work"), self.url)
+        own = ("--cores", "1", "--memory", "800m", "--work-dir", str(self.folder / name / "work"), self.url)
         return self._start(name, "org.apache.spark.deploy.worker.Worker", *own)
 
     def _start(self, name: str, *command: str) -> subprocess.Popen[bytes]:

@@ -30,6 +30,24 @@ VIEWS = {
     "either": "SELECT id FROM e WHERE ts > NOW() UNION ALL SELECT k FROM b",
     "top": "SELECT id, ts FROM e WHERE ts <= NOW() ORDER BY ts DESC, id LIMIT 2",
     "moment": "SELECT x.k, x.n FROM (SELECT k, COUNT(*) AS n, MIN(ts) AS ts FROM b GROUP BY k) AS x WHERE x.ts > NOW()",
+    "distinct": "SELECT DISTINCT k FROM e WHERE ts > NOW() - INTERVAL 1 HOUR",
+    "numbered": "SELECT id, ROW_NUMBER() OVER (PARTITION BY k ORDER BY id) AS n FROM e WHERE ts <= NOW()",
+    "except": "SELECT k FROM e WHERE ts > NOW() EXCEPT SELECT k FROM b",
+    "triangle": "SELECT x.id, y.id AS yid, z.id AS zid FROM e x JOIN e y ON x.k=y.k JOIN p z ON y.k=z.k AND "
+    "x.k=z.k WHERE x.ts > NOW() - INTERVAL 2 HOURS AND z.ts <= NOW()",
+    "left": "SELECT e.id, p.id AS pid FROM e LEFT JOIN p ON e.k = p.k AND p.ts > NOW()",
+    "not_in": "SELECT id FROM e WHERE k NOT IN (SELECT k FROM p WHERE ts > NOW() AND k IS NOT NULL)",
+    "case": "SELECT id, CASE WHEN ts > NOW() THEN 'later' ELSE 'past' END AS w FROM e",
+    "reached": "WITH RECURSIVE r(k, n) AS (SELECT k, 0 FROM e WHERE ts <= NOW() UNION SELECT p.k, n+1 FROM r "
+    "JOIN p ON p.k = r.k + 1 WHERE n < 3) SELECT k, n FROM r",
+    "greatest": "SELECT e.id, p.id AS pid FROM e JOIN p ON e.k = p.k WHERE GREATEST(e.ts, p.ts) > NOW()",
+    "or": "SELECT e.id FROM e WHERE ts BETWEEN DATE_TRUNC('HOUR', NOW()) AND NOW() + INTERVAL 1 HOUR OR k = 1",
+    "counted": "SELECT id, (SELECT COUNT(*) FROM b WHERE b.k = e.k AND b.ts > NOW()) AS n FROM e WHERE ts <= NOW()",
+    "means": "SELECT k, AVG(id) AS m, COUNT(DISTINCT ts) AS d FROM p WHERE ts > NOW() - INTERVAL 30 MINUTES GROUP BY k",
+    "total_of_few": "SELECT COUNT(*) AS n FROM b WHERE ts > NOW()",
+    "union": "SELECT id FROM e WHERE NOW() > ts UNION SELECT id FROM p WHERE ts > NOW()",
+    "lateral": "SELECT e.id, l.id AS lid FROM e, LATERAL (SELECT id FROM p WHERE p.k = e.k AND p.ts > NOW() "
+    "ORDER BY id LIMIT 1) l",
 }
 SCHEMAS = {
     "e": pa.schema([("id", pa.int64()), ("k", pa.int32()), ("ts", pa.timestamp("us", "UTC")), ("_weight", pa.int64())]),
