@@ -76,12 +76,14 @@ def _in_jvm(df: DataFrame, file: str) -> Any:
 
 
 def _in_arrow(df: DataFrame, file: str) -> Any:
-    return df.mapInArrow(Passed(file), "value STRING").writeStream.format("noop")
+    return df.mapInArrow(Passed(file), "value STRING").writeStream.foreach(Written(os.devnull))
 
 
 def _with_state(df: DataFrame, file: str) -> Any:
     keyed = df.selectExpr("CAST(value AS INT) % 2 AS key", "value").groupBy("key")
-    return keyed.transformWithState(Kept(file), "value STRING", "update", "none").writeStream.format("noop")
+    return keyed.transformWithState(Kept(file), "value STRING", "update", "none").writeStream.foreach(
+        Written(os.devnull)
+    )
 
 
 PIPELINES: dict[str, Callable[[DataFrame, str], Any]] = {

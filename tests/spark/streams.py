@@ -24,9 +24,10 @@ def write_files(
         (folder / name).mkdir(parents=True, exist_ok=True)
         for i, changes in enumerate(transactions, first):
             table = changes.get(name)
-            path = folder / name / f"{i:05}.parquet"
-            pq.write_table(schema.empty_table() if table is None else table.cast(schema), path)
-            os.utime(path, (1e9 + i, 1e9 + i))  # Spark takes files in order of their time
+            draft = folder / name / f".{i:05}"
+            pq.write_table(schema.empty_table() if table is None else table.cast(schema), draft)
+            os.utime(draft, (1e9 + i, 1e9 + i))  # Spark takes files in order of their time
+            draft.rename(folder / name / f"{i:05}.parquet")  # a running stream sees it whole, with that time
 
 
 def read_files(spark: SparkSession, folder: Path, tables: Sequence[str]) -> dict[str, DataFrame]:

@@ -1,10 +1,9 @@
 """A standalone cluster of two machines, as far as folders tell: each has its own for arenas, shuffles and work. One is
-added while a stream runs, the other one is lost, and tasks that are slow are started twice."""
+added while a stream runs, and the other one is lost."""
 
 from __future__ import annotations
 
 import os
-import re
 import signal
 import socket
 import subprocess
@@ -26,11 +25,6 @@ DEFAULTS = """
 spark.executor.memory 600m
 spark.executor.cores 1
 spark.locality.wait 0
-spark.speculation true
-spark.speculation.interval 10ms
-spark.speculation.multiplier 0.1
-spark.speculation.quantile 0.1
-spark.speculation.minTaskRuntime 10ms
 """
 
 
@@ -88,12 +82,6 @@ def cluster(tmp_path: Path) -> Iterator[Cluster]:
     made.end()
 
 
-def copies(cluster: Cluster) -> int:
-    """How many tasks were started a second time while nothing had failed."""
-    logs = (cluster.folder / "second" / "work").glob("*/*/stderr")
-    return sum(len(re.findall(r"Running task \d+\.[1-9] in stage", log.read_text())) for log in logs)
-
-
 @pytest.mark.timeout(1800)
 def test_a_machine_is_added_and_one_is_lost(spark: SparkSession, tmp_path: Path, cluster: Cluster) -> None:
     log, commits = tmp_path / "log", tmp_path / "checkpoint" / "commits"
@@ -119,7 +107,7 @@ def test_a_machine_is_added_and_one_is_lost(spark: SparkSession, tmp_path: Path,
     running = cluster.stream(tmp_path)
     more(lambda: arenas("first"))
     cluster.add("second")
-    more(lambda: arenas("second") and copies(cluster) > 0)
+    more(lambda: arenas("second"))
     os.killpg(first.pid, signal.SIGKILL)
     begun = fed
     more(lambda: fed > begun + 8)
