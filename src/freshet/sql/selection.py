@@ -27,7 +27,7 @@ from freshet.sql.datatype import check_compared
 from freshet.sql.from_clause import bind_from
 from freshet.sql.generator import bind_generator, generator_of
 from freshet.sql.group import Groups
-from freshet.sql.limit import as_position, bind_limit, bind_order, check_distinct, hidden_fields, placed
+from freshet.sql.limit import as_position, bind_limit, bind_order, check_distinct, hidden_fields, placed, takes_any_rows
 from freshet.sql.names import Names
 from freshet.sql.projection import Output, expand_star
 from freshet.sql.scalar import Columns, ScalarBinder
@@ -80,7 +80,7 @@ class Selection:
         if self.binder.around is not None and self.groups is not None:
             self._check_aggregates(self.groups)
         shown = len(expressions)
-        keys = placed(order, expressions)
+        keys = placed(order, expressions, takes_any_rows(self.binder, limit))
         pairs = zip(names, expressions[:shown], strict=True)
         fields = [Field(name, e.type, functions.nullable(e)) for name, e in pairs]
         fields += hidden_fields(expressions[shown:])
