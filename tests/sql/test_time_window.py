@@ -42,8 +42,8 @@ VIEWS = {
     ),
     "sessions of several lengths": (
         (
-            "SELECT session_window.start AS s, session_window.end AS e, SUM(id) AS n FROM t GROUP BY session_window(ts, "
-            "CASE WHEN x = 0 THEN '12 minutes' WHEN x = 1 THEN '2 minutes' ELSE '0 days' END)"
+            "SELECT session_window.start AS s, session_window.end AS e, SUM(id) AS n FROM t GROUP BY "
+            "session_window(ts, CASE WHEN x = 0 THEN '12 minutes' WHEN x = 1 THEN '2 minutes' ELSE '0 days' END)"
         ),
         (
             "SELECT MIN(ts), MAX(until), SUM(id) FROM (SELECT *, SUM(fresh) OVER (ORDER BY ts, id) AS number FROM "

@@ -1,7 +1,7 @@
 """Every TPC-DS query kept as a view over random transactions and compared with DuckDB after each of them.
 
 `python -m tests.tpcds.run --queries 1-99 --transactions 30 --seed 7` prints for each query how many answers were
-compared and how many had rows; `--table` prints the table of docs/tpcds.md.
+compared and how many had rows.
 """
 
 from __future__ import annotations
@@ -10,15 +10,10 @@ import argparse
 import sys
 import time
 import traceback
-from collections import Counter
-from collections.abc import Iterator
 
 import numpy as np
 
 import freshet
-from freshet.logical.query import Sorted
-from freshet.plans.claims import claim
-from freshet.plans.model import AnyPlan, QueryPlan, inputs
 from tests.tpcds.rows import CALENDAR, known_rows
 from tests.tpcds.texts import EASED, NUMBERS, columns_of, ddl, eased, for_oracle, official
 from tests.twin import Twin, drain, transaction
@@ -51,43 +46,12 @@ def follow(number: int, transactions: int, seed: int) -> list[int]:
     return twin.rows["eased" if number in EASED else "q"]
 
 
-def table() -> list[str]:
-    """The table of the docs: how each query is planned."""
-    lines = ["| query | selects | other operators | a change costs |", "|---|---|---|---|"]
-    for number in NUMBERS:
-        whole = freshet.plan(official(number), "; ".join(ddl(columns_of(number)))).root
-        plans = list({id(p): p for p in _parts(whole)}.values())  # what several parts read is kept once
-        selects = [p.guarantee.query_class for p in plans if isinstance(p, QueryPlan)]
-        others = [str(p.guarantee.query_class) for p in plans if not isinstance(p, (QueryPlan, Sorted))]
-        costs = [claim(p).every_stream for p in plans]
-        worst = max(costs, key=_COSTS.index)
-        lines.append(f"| {number} | {_counted(selects)} | {_counted(others)} | O({worst}) |")
-    return lines
-
-
-_COSTS = ("1", "λ", "λ_T", "n")
-
-
-def _parts(plan: AnyPlan) -> Iterator[AnyPlan]:
-    yield plan
-    for _, below in inputs(plan):
-        yield from _parts(below)
-
-
-def _counted(words: list[str]) -> str:
-    return ", ".join(f"{n} {word}" if n > 1 else word for word, n in Counter(words).items())
-
-
 def main() -> int:
     options = argparse.ArgumentParser(description="The 99 queries of TPC-DS, kept and compared with DuckDB.")
     options.add_argument("--queries", default="1-99", help="a number, or a range such as 10-19")
     options.add_argument("--transactions", type=int, default=30)
     options.add_argument("--seed", type=int, default=0)
-    options.add_argument("--table", action="store_true", help="print the table of the docs instead")
     given = options.parse_args()
-    if given.table:
-        print("\n".join(table()))
-        return 0
     low, _, high = given.queries.partition("-")
     wrong = 0
     for number in range(int(low), int(high or low) + 1):
