@@ -101,7 +101,8 @@ QUERIES: dict[int, tuple[str, str]] = {
     17: (
         "statistics by auction and day",
         """SELECT auction, CAST(date_time AS DATE) AS day, COUNT(*) AS bids,
-            COUNT(*) FILTER (WHERE price < 1000) AS low, MIN(price) AS least, MAX(price) AS most, AVG(price) AS average, SUM(price) AS total
+            COUNT(*) FILTER (WHERE price < 1000) AS low, MIN(price) AS least,
+            MAX(price) AS most, AVG(price) AS average, SUM(price) AS total
         FROM bid GROUP BY auction, CAST(date_time AS DATE)""",
     ),
     18: (

@@ -32,6 +32,13 @@ def row_of(node: exp.Expr | None) -> list[exp.Expr] | None:
     return None
 
 
+def _values_of(node: exp.Expr) -> list[exp.Expr] | None:
+    """The same, and the values of NAMED_STRUCT."""
+    if isinstance(node, exp.Anonymous) and node.name.lower() == "named_struct":
+        return node.expressions[1::2]
+    return row_of(node)
+
+
 class RowComparison:
     """A comparison in which at least one side is a row."""
 
@@ -41,7 +48,7 @@ class RowComparison:
     def compare(self, name: str, left: exp.Expr, right: exp.Expr) -> Expression:
         if not FUNCTIONS[name].compares:
             self.statement.refuse(sql_of(self.node), "compare the row's fields one by one", self.node)
-        mine, theirs = row_of(left), row_of(right)
+        mine, theirs = _values_of(left), _values_of(right)
         if mine is None or theirs is None:
             other = right if mine is not None else left
             if isinstance(other, exp.Null):

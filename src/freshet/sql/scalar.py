@@ -188,7 +188,9 @@ class ScalarBinder:
             if len(parts) > 2:
                 self.statement.refuse(sql_of(node), "qualify a column with its table or alias only", node)
             return self.column(node)
-        value = self.column(exp.Column(this=parts[named - 1], table=parts[0] if named == 2 else None))
+        if named == len(parts):  # the node itself: the names of HAVING are found by its identity
+            return self.column(node)
+        value = self.column(exp.column(parts[named - 1].copy(), parts[0].copy() if named == 2 else None))
         for field in parts[named:]:
             value = self.build("field", [value, Literal(types.STRING, field.name)], node)
         return value
