@@ -23,11 +23,14 @@ from tests.sql.asked import (
     unreached,
     windows,
 )
+from tests.sql.asked import (
+    json as json_texts,
+)
 
 QUERIES = {"windows": windows.QUERIES, "rows": rows.QUERIES, "unreached": unreached.QUERIES,
            "intervals": intervals.QUERIES, "patterns": patterns.QUERIES, "decimals": decimals.QUERIES,
            "derived": derived.QUERIES, "calls": calls.QUERIES, "converted": converted.QUERIES,
-           "recursive": recursive.QUERIES, "sessions": sessions.QUERIES}  # fmt: skip
+           "recursive": recursive.QUERIES, "sessions": sessions.QUERIES, "json": json_texts.QUERIES}  # fmt: skip
 #: Table → its columns, and its rows as VALUES has them.
 TABLES = {
     "t": (
@@ -58,6 +61,7 @@ TABLES = {
         (6, NULL, TIMESTAMP'2024-02-29 12:30:00', NULL, 6),
         (7, NULL, TIMESTAMP'2024-02-29 12:33:00', DATE'2024-03-05', 7), (8, 2, NULL, DATE'1969-12-31', 8)""",
     ),
+    "js": ("id INT, s STRING", json_texts.ROWS),
     "p": (
         "x INT, y INT, s STRING",
         "(1, 1, 'a'), (1, 2, 'b'), (2, NULL, 'c'), (NULL, 1, 'd'), (NULL, NULL, 'e'), (3, 4, NULL)",
