@@ -32,13 +32,6 @@ def row_of(node: exp.Expr | None) -> list[exp.Expr] | None:
     return None
 
 
-def _values_of(node: exp.Expr) -> list[exp.Expr] | None:
-    """The same, and the values of NAMED_STRUCT."""
-    if isinstance(node, exp.Anonymous) and node.name.lower() == "named_struct":
-        return node.expressions[1::2]
-    return row_of(node)
-
-
 class RowComparison:
     """A comparison in which at least one side is a row."""
 
@@ -48,21 +41,35 @@ class RowComparison:
     def compare(self, name: str, left: exp.Expr, right: exp.Expr) -> Expression:
         if not FUNCTIONS[name].compares:
             self.statement.refuse(sql_of(self.node), "compare the row's fields one by one", self.node)
-        mine, theirs = _values_of(left), _values_of(right)
+        mine, theirs = row_of(left), row_of(right)
         if mine is None or theirs is None:
             other = right if mine is not None else left
             if isinstance(other, exp.Null):
                 return Literal(types.BOOLEAN, None)
-            written = sql_of(other)
-            self.statement.fail(
-                f"a row is compared with {written}, which is not a row; write a row of the same length", self.node
-            )
+            return self._with_struct(name, self.bind(other), other, mine or theirs or [], mine is None)
         if name in ("eq", "not_distinct"):
             return self._equal(mine, theirs)
         if name in ("ne", "distinct_from"):
             return self.build("not", [self._equal(mine, theirs)])
         before = self._before(mine, theirs) if name in ("lt", "ge") else self._before(theirs, mine)
         return self.build("not", [before]) if name in ("ge", "le") else before
+
+    def _with_struct(
+        self, name: str, struct: Expression, written: exp.Expr, row: list[exp.Expr], is_first: bool
+    ) -> Expression:
+        """A struct compared with a row, which becomes a struct of the same field names. Unlike a row it may be NULL."""
+        fields = struct.type.fields
+        if struct.type.name != "STRUCT" or len(fields) != len(row):
+            message = f"a row is compared with {sql_of(written)}, which is not a row; write a row of the same length"
+            self.statement.fail(message, self.node)
+        named: list[Expression] = []
+        for (field, type), part in zip(fields, row, strict=True):
+            value = self.bind(part)
+            if value.type.name != "VOID":
+                self._check(type, value.type)
+            named += [Literal(types.STRING, field), value]
+        other = self.build("named_struct", named)
+        return self.build(name, [struct, other] if is_first else [other, struct])
 
     def one_of(self, left: exp.Expr, rows: list[exp.Expr]) -> Expression:
         equalities = [self.compare("eq", left, row) for row in rows]
@@ -106,11 +113,13 @@ class RowComparison:
                 continue
             a, b = self.bind(x), self.bind(y)
             a, b = (functions.cast(e, t) if e.type.name == "VOID" else e for e, t in ((a, b.type), (b, a.type)))
-            if not _comparable(a.type, b.type):
-                message = f"a row has {a.type} where the other has {b.type}; CAST one of them"
-                self.statement.fail(message, self.node)
+            self._check(a.type, b.type)
             made.append((a, b))
         return made
+
+    def _check(self, one: Type, other: Type) -> None:
+        if not _comparable(one, other):
+            self.statement.fail(f"a row has {one} where the other has {other}; CAST one of them", self.node)
 
 
 def _comparable(one: Type, other: Type) -> bool:
