@@ -22,6 +22,7 @@ from tests.sql.asked import (
     sessions,
     unreached,
     windows,
+    words,
 )
 from tests.sql.asked import (
     json as json_texts,
@@ -30,7 +31,8 @@ from tests.sql.asked import (
 QUERIES = {"windows": windows.QUERIES, "rows": rows.QUERIES, "unreached": unreached.QUERIES,
            "intervals": intervals.QUERIES, "patterns": patterns.QUERIES, "decimals": decimals.QUERIES,
            "derived": derived.QUERIES, "calls": calls.QUERIES, "converted": converted.QUERIES,
-           "recursive": recursive.QUERIES, "sessions": sessions.QUERIES, "json": json_texts.QUERIES}  # fmt: skip
+           "recursive": recursive.QUERIES, "sessions": sessions.QUERIES,
+           "json": json_texts.QUERIES, "words": words.QUERIES}  # fmt: skip
 #: Table → its columns, and its rows as VALUES has them.
 TABLES = {
     "t": (
@@ -61,6 +63,7 @@ TABLES = {
         (6, NULL, TIMESTAMP'2024-02-29 12:30:00', NULL, 6),
         (7, NULL, TIMESTAMP'2024-02-29 12:33:00', DATE'2024-03-05', 7), (8, 2, NULL, DATE'1969-12-31', 8)""",
     ),
+    "words": ("id INT, s STRING", words.ROWS),
     "js": ("id INT, s STRING", json_texts.ROWS),
     "p": (
         "x INT, y INT, s STRING",
