@@ -84,11 +84,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     tenth = measured(tables, queries[:: options.variants], options.transactions)
     alone = np.array([measured(tables, [query], options.transactions) for query in queries]).sum(axis=0)
     print(f"{len(queries)} views over TPC-H at {options.scale}, {options.transactions} transactions")
-    shown = (("one database", together), (f"one database, {len(NUMBERS)} views", tenth), ("each alone, summed", alone))
-    for what, (base, views, seconds) in shown:
-        print(
-            f"{what:<28} tables {base / 1e6:8.1f} MB  views {views / 1e6:8.1f} MB  {seconds * 1e6:10.0f} us a transaction"
-        )
+    shown = {"one database": together, "one database, a tenth": tenth, "each alone, summed": alone}
+    for what, (base, views, seconds) in shown.items():
+        sizes = f"tables {base / 1e6:8.1f} MB  views {views / 1e6:8.1f} MB"
+        print(f"{what:<24} {sizes}  {seconds * 1e6:8.0f} us a transaction")
     return 0
 
 
