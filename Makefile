@@ -6,7 +6,7 @@ READY := $(VENV)/.ready
 CHECKED := src tests benchmarks examples hatch_build.py tools/docs_pages.py
 
 .DEFAULT_GOAL := help
-.PHONY: help setup java browser demo test test-long stress fuzz fuzz-claims fuzz-page fuzz-cli chaos chaos-spark fuzz-texts fuzz-spark slt docs dist lint types format bench bench-tpch bench-papers bench-spark lock clean
+.PHONY: help setup java browser demo test test-long stress fuzz fuzz-claims fuzz-page fuzz-cli chaos chaos-spark fuzz-texts fuzz-spark slt tpcds docs dist lint types format bench bench-tpch bench-papers bench-spark lock clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
@@ -71,6 +71,9 @@ fuzz-spark: setup ## random queries compared with Spark: values, names, types, r
 
 soak: setup ## memory and files over a long stream, the worst small transaction (ARGS="--changes 4000000")
 	@$(BIN)/python -m benchmarks.soak $(ARGS)
+
+tpcds: setup ## the 99 queries of TPC-DS as views over random transactions beside DuckDB (ARGS="--seed 7 --transactions 100")
+	@$(BIN)/python -m tests.tpcds.run $(ARGS)
 
 slt: setup ## sqllogictest, every query a view before its rows come (FILES="a.test folder", ARGS="--seed 7 --generated 60")
 	@$(BIN)/python -m tests.sqllogictest.run $(or $(FILES),tests/sqllogictest --generated 600) $(ARGS)

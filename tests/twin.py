@@ -97,6 +97,7 @@ class Twin:
         self.views = {name: db.create_view(name, sql) for name, sql in views.items()}
         self.sums = {name: RunningSum(view.to_arrow()) for name, view in self.views.items()}
         self.sizes: dict[str, list[int]] = {name: [] for name in views}  # rows without NULLs in each answer compared
+        self.rows: dict[str, list[int]] = {name: [] for name in views}  # and all rows
         self.compare()
 
     def move(self, moves: Mapping[str, Moves], form: str = "weights") -> freshet.Transaction:
@@ -123,6 +124,34 @@ class Twin:
             self.sums[name].equals(answer)
             assert view.count() == answer.num_rows
             self.sizes[name].append(answer.drop_null().num_rows)
+            self.rows[name].append(answer.num_rows)
+
+
+def changed(table: TwinTable, places: Places, rng: np.random.Generator) -> Places:
+    """New rows that differ from the given ones in one column, with the value of some other row."""
+    column = rng.choice(table.known.column_names)
+    others = table.known.column(column).take(rng.integers(0, table.known.num_rows, len(places)))
+    rows = table.known.take(places)
+    return table.learn(rows.set_column(rows.column_names.index(column), column, others))
+
+
+def transaction(table: TwinTable, rng: np.random.Generator, most: int, updates: bool = True) -> Moves:
+    """Some rows are deleted, some inserted, some updated: a value, a foreign key, or the primary key itself; `most` of
+    each, and twice as many inserted."""
+    inside, size = rng.permutation(table.inside()), most
+    gone, moved = inside[: rng.integers(0, size + 1)], inside[size : size + rng.integers(0, size + 1) * updates]
+    fresh = changed(table, moved, rng)
+    keys = table.keys()
+    taken = set(keys[np.setdiff1d(inside, np.concatenate([gone, moved]))])
+    come = []
+    for p in [*fresh, *rng.permutation(table.outside())[: rng.integers(0, 2 * size + 1)]]:
+        if keys[p] not in taken:
+            come.append(int(p))
+            taken.add(keys[p])
+    places = np.concatenate([gone, moved, np.array(come, np.int64)])
+    weights = np.concatenate([np.full(len(gone) + len(moved), -1), np.ones(len(come), np.int64)])
+    order = rng.permutation(len(places))
+    return places[order], weights[order]
 
 
 def waves(

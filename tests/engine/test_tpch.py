@@ -16,7 +16,7 @@ import pytest
 import freshet
 from benchmarks import tpch as schema
 from benchmarks.agreement import ties_broken
-from tests.twin import Moves, Places, Twin, TwinTable
+from tests.twin import Moves, Twin, TwinTable, transaction
 
 TRANSACTIONS = 20
 LONG = 200
@@ -73,31 +73,8 @@ def stock(sql: str, tables: dict[str, pa.Table], whole: bool = False) -> list[Tw
     return twins
 
 
-def changed(table: TwinTable, places: Places, rng: np.random.Generator) -> Places:
-    """New rows that differ from the given ones in one column, with the value of some other row."""
-    column = rng.choice(table.known.column_names)
-    others = table.known.column(column).take(rng.integers(0, table.known.num_rows, len(places)))
-    rows = table.known.take(places)
-    return table.learn(rows.set_column(rows.column_names.index(column), column, others))
-
-
-def transaction(table: TwinTable, rng: np.random.Generator) -> Moves:
-    """Some rows are deleted, some inserted, some updated: a value, a foreign key, or the primary key itself."""
-    inside, size = table.inside(), min(max(1, table.known.num_rows // 25), MOST_MOVED)
-    inside = rng.permutation(inside)
-    gone, moved = inside[: rng.integers(0, size + 1)], inside[size : size + rng.integers(0, size + 1)]
-    fresh = changed(table, moved, rng)
-    keys = table.keys()
-    taken = set(keys[np.setdiff1d(inside, np.concatenate([gone, moved]))])
-    come = []
-    for p in [*fresh, *rng.permutation(table.outside())[: rng.integers(0, 2 * size + 1)]]:
-        if keys[p] not in taken:
-            come.append(int(p))
-            taken.add(keys[p])
-    places = np.concatenate([gone, moved, np.array(come, np.int64)])
-    weights = np.concatenate([np.full(len(gone) + len(moved), -1), np.ones(len(come), np.int64)])
-    order = rng.permutation(len(places))
-    return places[order], weights[order]
+def most_moved(table: TwinTable) -> int:
+    return min(max(1, len(table.held) // 25), MOST_MOVED)
 
 
 def returning(table: TwinTable) -> Moves:
@@ -132,7 +109,7 @@ def test_query_follows_every_table_it_reads(number: int, tiny_tpch: dict[str, pa
     for step in range(TRANSACTIONS):
         chosen = [t for t in tables if rng.random() < 0.7] or tables
         form = ("weights", "feed", "upserts")[step % 3]
-        twin.move({t.name: transaction(t, rng) for t in chosen}, form)
+        twin.move({t.name: transaction(t, rng, most_moved(t)) for t in chosen}, form)
     often = 0.3 if number in (2, 5, 7, 8, 17, 19, 20, 21) else 0.8
     assert np.mean(np.array(twin.sizes["q"]) > 0) > often, "an empty answer shows nothing"
     for table in tables:  # and everything can go, one table after the other
@@ -159,7 +136,7 @@ def test_all_queries_follow_all_tables(tpch: dict[str, pa.Table]) -> None:
         db.apply({table.name: table.weighted((places, weights))})
     twin = Twin(db, tables, queries, oracles)
     for step in range(LONG):
-        moves = {t.name: transaction(t, rng) for t in tables if t.known.num_rows > 30 or step % 8 == 0}
+        moves = {t.name: transaction(t, rng, most_moved(t)) for t in tables if t.known.num_rows > 30 or step % 8 == 0}
         if step % 8 == 4:  # nations and regions are inserted again
             moves |= {t.name: returning(t) for t in tables[:2]}
         twin.move(moves, ("weights", "feed", "upserts")[step % 3])

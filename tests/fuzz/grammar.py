@@ -555,7 +555,7 @@ class Grammar:
         sql, types = self.choices.pick((self._plain, self._grouped))(depth)
         order = [f"o{i}{self.choices.pick(NULLS)}" for i in self.choices.some(range(len(types)), 1, 2)]
         limit = self.choices.pick(("LIMIT 2", "LIMIT 1", "LIMIT 3 OFFSET 1", "LIMIT 4", "OFFSET 1"))
-        return f"{sql} ORDER BY {', '.join(order)} {limit}", types
+        return f"{sql} {limit}" if self.choices.chance(20) else f"{sql} ORDER BY {', '.join(order)} {limit}", types
 
     def _set_operation(self, depth: int, types: Sequence[str] | None) -> Made:
         sql, types = self.query(depth, types)

@@ -152,7 +152,6 @@ ALLOWED: list[tuple[str, Test]] = [
     ("an alias of the select list in its window functions", _written(r"OVER \(", "LATERAL_COLUMN_ALIAS_IN_WINDOW")),
     ("columns of a chain of USING", _written("USING .*USING", "RESOLVED_ATTRIBUTE_APPEAR_IN")),
     ("columns of USING under grouping sets", _written(r"USING .*(ROLLUP|CUBE|SETS)", "RESOLVED_ATTRIBUTE_APPEAR_IN")),
-    ("LIMIT without ORDER BY", _refused("(LIMIT|OFFSET) without ORDER BY is not supported")),
     (
         "an aggregate of the query around, inside a subquery",
         _refused("an aggregate of the enclosing query inside a subquery"),

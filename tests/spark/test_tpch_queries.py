@@ -18,10 +18,10 @@ from benchmarks.local_job import LocalJob
 from freshet.spark import maintain
 from freshet.spark.cuts import Strategy
 from freshet.spark.maintain import compile_job
-from tests.engine.test_tpch import EASED, eased, first_load, folded, stock, transaction
+from tests.engine.test_tpch import EASED, eased, first_load, folded, most_moved, stock
 from tests.oracle import duckdb_answer, same_bag
 from tests.spark.streams import Sum, batch, read_files, run, view_part, write_files
-from tests.twin import TwinTable
+from tests.twin import TwinTable, transaction
 
 pytestmark = [pytest.mark.long, pytest.mark.timeout(1800)]
 BATCHES = 10
@@ -34,7 +34,7 @@ def batches(tables: list[TwinTable], seed: int) -> Iterator[dict[str, pa.Table]]
     """Half of every table, then transactions that move rows of all of them."""
     rng = np.random.default_rng(seed)
     for number in range(BATCHES):
-        moves = {t.name: first_load(t, rng, 0.6) if number == 0 else transaction(t, rng) for t in tables}
+        moves = {t.name: first_load(t, rng, 0.6) if number == 0 else transaction(t, rng, most_moved(t)) for t in tables}
         for table in tables:
             np.add.at(table.held, *moves[table.name])
         yield {t.name: t.weighted(moves[t.name]) for t in tables}

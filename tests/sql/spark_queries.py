@@ -19,14 +19,20 @@ from tests.sql.asked import (
     patterns,
     recursive,
     rows,
+    sessions,
     unreached,
     windows,
+    words,
+)
+from tests.sql.asked import (
+    json as json_texts,
 )
 
 QUERIES = {"windows": windows.QUERIES, "rows": rows.QUERIES, "unreached": unreached.QUERIES,
            "intervals": intervals.QUERIES, "patterns": patterns.QUERIES, "decimals": decimals.QUERIES,
            "derived": derived.QUERIES, "calls": calls.QUERIES, "converted": converted.QUERIES,
-           "recursive": recursive.QUERIES}  # fmt: skip
+           "recursive": recursive.QUERIES, "sessions": sessions.QUERIES,
+           "json": json_texts.QUERIES, "words": words.QUERIES}  # fmt: skip
 #: Table → its columns, and its rows as VALUES has them.
 TABLES = {
     "t": (
@@ -47,6 +53,18 @@ TABLES = {
         "ti TINYINT, i INT, b BIGINT, d DECIMAL(5,2), e DECIMAL(20,0), w DECIMAL(38,18), s STRING",
         "(1, 3, 5000000, 12.35, 123456789012, 1.123456789, '4'), (-1, 9, 2, -0.01, 3, 1000.5, '2')",
     ),
+    "ev": (
+        "id INT, k INT, ts TIMESTAMP, d DATE, x INT",
+        """(1, 1, TIMESTAMP'2024-02-29 12:00:00', DATE'2024-02-29', 1),
+        (2, 1, TIMESTAMP'2024-02-29 12:05:00', DATE'2024-03-01', 2),
+        (3, 2, TIMESTAMP'2024-02-29 12:05:00', DATE'2024-03-01', 3),
+        (4, 1, TIMESTAMP'2024-02-29 12:10:00.000001', DATE'2024-03-02', 4),
+        (5, 2, TIMESTAMP'2024-02-29 12:08:00', DATE'2024-03-05', NULL),
+        (6, NULL, TIMESTAMP'2024-02-29 12:30:00', NULL, 6),
+        (7, NULL, TIMESTAMP'2024-02-29 12:33:00', DATE'2024-03-05', 7), (8, 2, NULL, DATE'1969-12-31', 8)""",
+    ),
+    "words": ("id INT, s STRING", words.ROWS),
+    "js": ("id INT, s STRING", json_texts.ROWS),
     "p": (
         "x INT, y INT, s STRING",
         "(1, 1, 'a'), (1, 2, 'b'), (2, NULL, 'c'), (NULL, 1, 'd'), (NULL, NULL, 'e'), (3, 4, NULL)",

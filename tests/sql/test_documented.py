@@ -13,7 +13,7 @@ INTERNAL = {"is_null", "is_not_null", "starts_with", "ends_with"}
 #: Functions that the parser reads as one of the others.
 PARSED = {"charindex"}
 #: Calls that are no functions of their arguments' values alone.
-SPECIAL = {"aggregate", "reduce", "window", *OF_ELEMENTS}
+SPECIAL = {"aggregate", "reduce", "session_window", "window", *OF_ELEMENTS}
 
 
 def test_every_function_is_listed() -> None:

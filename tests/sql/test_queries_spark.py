@@ -53,7 +53,9 @@ def answer(sql: str) -> tuple[list[str], list[list[str | None]]]:
     texts = ", ".join(f"CAST({n} AS STRING) AS {n}" for n in names)
     text = db.create_view("texts", f"SELECT {texts} FROM ({sql}) AS x({', '.join(names)})").to_arrow()
     rows = zip(*(c.to_pylist() for c in text.columns), strict=True)
-    return [str(f.type).lower() for f in view.plan.root.fields], sorted(map(list, rows), key=str)
+    return [str(f.type).lower().replace(": ", ":").replace(", ", ",") for f in view.plan.root.fields], sorted(
+        map(list, rows), key=str
+    )
 
 
 def same(types: list[str], rows: list[list[str | None]], expected: list[list[str | None]]) -> bool:

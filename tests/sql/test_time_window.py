@@ -29,6 +29,29 @@ VIEWS = {
             "WHERE x > 0 AND ts IS NOT NULL GROUP BY ALL"
         ),
     ),
+    "sessions": (
+        (
+            "SELECT x, session_window.start AS s, session_window.end AS e, COUNT(*) AS n FROM t GROUP BY "
+            "session_window(ts, '3 minutes'), x"
+        ),
+        (
+            "SELECT x, MIN(ts), MAX(ts) + INTERVAL 3 MINUTE, COUNT(*) FROM (SELECT *, SUM(fresh) OVER (PARTITION BY x "
+            "ORDER BY ts, id) AS number FROM (SELECT *, CASE WHEN ts <= LAG(ts) OVER (PARTITION BY x ORDER BY ts, id) "
+            "+ INTERVAL 3 MINUTE THEN 0 ELSE 1 END AS fresh FROM t WHERE ts IS NOT NULL)) GROUP BY x, number"
+        ),
+    ),
+    "sessions of several lengths": (
+        (
+            "SELECT session_window.start AS s, session_window.end AS e, SUM(id) AS n FROM t GROUP BY "
+            "session_window(ts, CASE WHEN x = 0 THEN '12 minutes' WHEN x = 1 THEN '2 minutes' ELSE '0 days' END)"
+        ),
+        (
+            "SELECT MIN(ts), MAX(until), SUM(id) FROM (SELECT *, SUM(fresh) OVER (ORDER BY ts, id) AS number FROM "
+            "(SELECT *, CASE WHEN ts <= MAX(until) OVER (ORDER BY ts, id ROWS BETWEEN UNBOUNDED PRECEDING AND "
+            "1 PRECEDING) THEN 0 ELSE 1 END AS fresh FROM (SELECT *, ts + CASE WHEN x = 0 THEN INTERVAL 12 MINUTE "
+            "ELSE INTERVAL 2 MINUTE END AS until FROM t WHERE ts IS NOT NULL AND x < 2))) GROUP BY number"
+        ),
+    ),
     "rows": (
         "SELECT id, window(ts, '7 minutes').end AS e FROM t",
         "SELECT id, to_timestamp((epoch(ts)::BIGINT // 420) * 420 + 420)::TIMESTAMP FROM t WHERE ts IS NOT NULL",
@@ -71,6 +94,13 @@ def test_equal_to_duckdb_after_every_transaction(name: str) -> None:
         ("SELECT window(ts) FROM t", "WINDOW takes a time, the length of windows"),
         ("SELECT window(ts, '1 day', '1 second') FROM t", "a time in more than 10,000 windows is not supported"),
         ("SELECT window(ts, '1 day'), window(ts, '2 days') FROM t", "WINDOW of several kinds in one select"),
+        ("SELECT x FROM t GROUP BY x, session_window(ts, '1 month')", "windows of '1 month' have no fixed length"),
+        ("SELECT x FROM t GROUP BY x, session_window(ts)", "SESSION_WINDOW takes a time, and how far apart"),
+        ("SELECT x FROM t GROUP BY session_window(x, '1 day'), x", "SESSION_WINDOW takes a TIMESTAMP or DATE, not INT"),
+        ("SELECT x FROM t GROUP BY session_window(ts, ts), x", "ts is not a length of time"),
+        ("SELECT session_window(ts, '1 day') AS w FROM t", "SESSION_WINDOW outside of GROUP BY is not supported"),
+        ("SELECT 1 FROM t GROUP BY session_window(ts, '1 day').start", "a part of SESSION_WINDOW in GROUP BY"),
+        ("SELECT x FROM t GROUP BY CUBE(x, session_window(ts, '1 day'))", "SESSION_WINDOW in grouping sets"),
         ("SELECT *, window(ts, '1 day') FROM t", "* next to WINDOW is not supported"),
         ("SELECT id FROM t WHERE window(ts, '1 day').start IS NULL", "function window is not supported"),
     ],

@@ -24,12 +24,14 @@ from freshet.state.arrays import TEXT
 LETTERS = "ab\r\n\x85\u2028é😀K"
 #: Java's `$`: the end, or before a line end that ends the text; never between the two halves of \r\n.
 END = r"(?:\Z|(?=[\r\x85\u2028\u2029]\Z)|(?=\r\n\Z)|(?<!\r)(?=\n\Z))"
+WORD = "[0-9A-Za-z_]"
 #: The same atom as Spark reads it and as Python does.
 ATOMS = [
     ("a", "a"), ("b", "b"), ("é", "é"), ("😀", "😀"), (r"\n", r"\n"), (".", "[^\n\r\x85\u2028\u2029]"),
     ("[ab]", "[ab]"),
     ("[^a]", "[^a]"), (r"\s", r"[ \t\n\x0b\f\r]"), (r"\W", "[^0-9A-Za-z_]"), ("[a-é]", "[a-é]"), ("[b😀]", "[b😀]"),
-    ("^", r"\A"), ("$", END), (r"\z", r"\Z"),
+    ("^", r"\A"), ("$", END), (r"\z", r"\Z"), (r"\b", f"(?:(?<!{WORD})(?={WORD})|(?<={WORD})(?!{WORD}))"),
+    (r"\B", f"(?:(?<!{WORD})(?!{WORD})|(?<={WORD})(?={WORD}))"), (r"\p{L}", "[abéK]"), (r"\P{Lower}", "[^ab]"),
 ]  # fmt: skip
 
 

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
-from sqlglot import exp
+import re
 
+from sqlglot import exp
+from sqlglot.errors import ParseError
+
+from freshet.errors import SqlError
 from freshet.scalar import types
 from freshet.scalar.nested import depth
 from freshet.scalar.types import Type
@@ -11,6 +15,7 @@ from freshet.sql.literal import bind_span
 from freshet.sql.source import Statement, sql_of
 from freshet.state.nested import DEEPEST
 
+_TYPE = re.compile(r"\s*(ARRAY|MAP|STRUCT)\s*<", re.IGNORECASE)
 _D = exp.DataType.Type
 _PLAIN = {
     _D.BOOLEAN: types.BOOLEAN,
@@ -64,6 +69,19 @@ def bind_type(node: exp.Expr, statement: Statement) -> Type:
     if isinstance(kind, exp.Interval) and kind.args.get("unit") is not None:
         return bind_span(kind.args["unit"], statement)
     statement.refuse(f"type {sql_of(node)}", f"these are: {_KNOWN}", node)
+
+
+def schema_type(text: exp.Expr, statement: Statement) -> Type:
+    """The type that a literal text describes: a type, or the fields of a struct."""
+    written = text.name if _TYPE.match(text.name) else f"STRUCT<{text.name}>"
+    try:
+        node = exp.DataType.build(written, dialect="spark")
+    except ParseError:
+        statement.fail(f"'{text.name}' is not a schema; write it as in 'a INT, b ARRAY<STRING>'", text)
+    try:
+        return bind_type(node, statement)
+    except SqlError as error:
+        raise statement.placed(type(error)(error.reason), text) from None
 
 
 def check_compared(kind: Type, what: str, statement: Statement, node: exp.Expr) -> None:

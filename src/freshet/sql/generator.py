@@ -181,18 +181,40 @@ def _of_all(
     start: int,
 ) -> tuple[int, int]:
     """Everything on the left becomes one relation; returns its number, and the position of the first element."""
-    block, entries = draft.block(), scope.entries[start:]
-    unread = has_apply(value) or any(map(has_apply, draft.predicates)) or reads(block) - subtree(block)
-    if unread or not references(value) <= subtree(block):
-        what = f"{generator.shown} of a join with subqueries, or of columns of several parts of FROM,"
-        binder.statement.refuse(what, "join in a FROM subquery first", generator.node)
-    columns = [(e, i) for e in entries for i in range(len(e.fields))]
-    shown: list[Expression] = [e.column(i) for e, i in columns]
-    names = [e.fields[i].name for e, i in columns]
-    source = _select(tuple(binder.relations), block, shown, value, names)
+    shown, names = everything(binder, (value,), scope, draft, start, generator.shown, generator.node)
+    source = _select(tuple(binder.relations), draft.block(), shown, value, names)
     made = _flattened(generator, source, source.fields[:-1], elements)
+    return in_place_of_all(binder, made, scope, draft, start, generator.node)
+
+
+def everything(
+    binder: Binder,
+    values: Sequence[Expression],
+    scope: NameScope,
+    draft: Draft,
+    start: int,
+    what: str,
+    node: exp.Expr,
+) -> tuple[list[Expression], list[str]]:
+    """All columns of the draft, whose entries begin at `start`, and their names; refused if they are not those of one
+    join that has the values too."""
+    block = draft.block()
+    unread = any(map(has_apply, (*values, *draft.predicates))) or reads(block) - subtree(block)
+    if unread or any(not references(value) <= subtree(block) for value in values):
+        what += " of a join with subqueries, or of columns of several parts of FROM,"
+        binder.statement.refuse(what, "join in a FROM subquery first", node)
+    columns = [(e, i) for e in scope.entries[start:] for i in range(len(e.fields))]
+    return [e.column(i) for e, i in columns], [e.fields[i].name for e, i in columns]
+
+
+def in_place_of_all(
+    binder: Binder, made: AnyQuery, scope: NameScope, draft: Draft, start: int, node: exp.Expr
+) -> tuple[int, int]:
+    """Makes a query with all columns of the draft, and others after them, the draft's one relation; returns its number,
+    and the position of the first other column."""
+    entries = scope.entries[start:]
     alias = " and ".join(e.alias for e in entries if e.alias)
-    number = binder.add_relation(Relation(alias, made, made.fields), generator.node)
+    number = binder.add_relation(Relation(alias, made, made.fields), node)
     draft.relations, draft.arms, draft.predicates = [number], [], []
     first = 0
     for place, entry in enumerate(entries, start):

@@ -1,8 +1,8 @@
 """ORDER BY ... LIMIT k OFFSET n: the first rows in a given order, maintained like any other view.
 
 ORDER BY alone does not change a bag of rows: at the top level it determines the order in which an answer is read;
-anywhere else it is bound only to report its errors. LIMIT without ORDER BY may return any rows: that is allowed in a
-one-time query and under EXISTS, where it makes no difference, and refused in a view.
+anywhere else it is bound only to report its errors. LIMIT without ORDER BY may return any rows: a one-time query and
+EXISTS, where it makes no difference, take the first ones they find, a view the least, so that its rows determine it.
 """
 
 from __future__ import annotations
@@ -41,9 +41,6 @@ def bind_limit(binder: Binder, node: exp.Expr) -> Limit | None:
     places = 0 if offset is None else _whole(binder, offset.expression, "OFFSET")
     if rows is None and not places:
         return None
-    if not node.args.get("order") and not statement.once and not binder.exists:
-        word = "OFFSET" if limit is None else "LIMIT"
-        statement.refuse(f"{word} without ORDER BY", "add ORDER BY: without it any rows would do", word)
     return Limit(rows, places)
 
 
@@ -112,11 +109,18 @@ def as_position(item: exp.Expr) -> int | None:
     return sign * int(number.name) if isinstance(number, exp.Literal) and number.is_int else None
 
 
-def placed(order: Sequence[Ordering], outputs: list[Expression]) -> tuple[SortKey, ...]:
+def takes_any_rows(binder: Binder, limit: Limit | None) -> bool:
+    """Whether without ORDER BY the rows are in no order."""
+    return limit is None or binder.statement.once or binder.exists
+
+
+def placed(order: Sequence[Ordering], outputs: list[Expression], any_rows: bool) -> tuple[SortKey, ...]:
     """The order as positions in the outputs; expressions that are not among them are appended. Constants do not affect
-    it: where there is nothing else, all rows tie, which the outputs settle."""
+    it: where there is nothing else, all rows tie, which the outputs settle; so they do without an order, unless any
+    rows will do."""
     if all(isinstance(item.expression, Literal) for item in order):
-        return tuple(SortKey(i, False, True) for i in range(len(outputs) if order else 0))
+        settled = order or not any_rows
+        return tuple(SortKey(i, False, True) for i in range(len(outputs) if settled else 0))
     keys = []
     for item in order:
         if isinstance(item.expression, Literal):
@@ -142,7 +146,7 @@ def limited(binder: Binder, node: exp.Expr, query: AnyQuery, ordered: bool) -> A
     if limit is None and not (ordered and order):
         return query
     query = as_bag(query)
-    keys, shown = placed(order, outputs), len(query.fields)
+    keys, shown = placed(order, outputs, takes_any_rows(binder, limit)), len(query.fields)
     if len(outputs) > shown:
         fields = query.fields + hidden_fields(outputs[shown:])
         query = Query(whole.relations, whole.block, (), None, tuple(outputs), fields)

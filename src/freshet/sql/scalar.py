@@ -20,7 +20,7 @@ from freshet.scalar.functions.python import PythonFunction
 from freshet.scalar.types import Type
 from freshet.sql.calls import ARITHMETIC, BINARY, CALLS, NONDETERMINISTIC, SPELLED
 from freshet.sql.clauses import CHAINS, operands
-from freshet.sql.datatype import bind_type
+from freshet.sql.datatype import bind_type, schema_type
 from freshet.sql.lambdas import LambdaBinder, lambda_call_of
 from freshet.sql.literal import as_written, bind_interval, bind_number, computed, has_suffix
 from freshet.sql.row_value import RowComparison, row_of
@@ -385,7 +385,16 @@ class ScalarBinder:
             return self._python(self.statement.functions[name], node)
         if name not in SPELLED:
             self.statement.refuse(f"function {name}", "compute it before the change arrives, into a column", node)
+        if name == "from_json":
+            return self._from_json(node)
         return self._call(name, node.expressions, node)
+
+    def _from_json(self, node: exp.Expr) -> Expression:
+        """FROM_JSON reads the type that its second argument is the text of: NULL of that type stands for it."""
+        if len(node.expressions) != 2 or not node.expressions[1].is_string:
+            self.statement.refuse(sql_of(node), "write FROM_JSON(text, 'a INT, b STRING')", node)
+        schema = Literal(schema_type(node.expressions[1], self.statement), None)
+        return self.build("from_json", [self.bind(node.expressions[0]), schema], node)
 
     def _python(self, function: PythonFunction, node: exp.Expr) -> Expression:
         if not function.deterministic and self.statement.now is None:

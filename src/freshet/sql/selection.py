@@ -27,12 +27,13 @@ from freshet.sql.datatype import check_compared
 from freshet.sql.from_clause import bind_from
 from freshet.sql.generator import bind_generator, generator_of
 from freshet.sql.group import Groups
-from freshet.sql.limit import as_position, bind_limit, bind_order, check_distinct, hidden_fields, placed
+from freshet.sql.limit import as_position, bind_limit, bind_order, check_distinct, hidden_fields, placed, takes_any_rows
 from freshet.sql.names import Names
 from freshet.sql.projection import Output, expand_star
 from freshet.sql.scalar import Columns, ScalarBinder
 from freshet.sql.scope import NameScope
-from freshet.sql.time_window import time_window_of
+from freshet.sql.session_window import bind_session_window, other_keys
+from freshet.sql.time_window import bind_time_window, time_window_of
 from freshet.sql.window import Windows
 
 
@@ -55,7 +56,7 @@ class Selection:
         if node.args.get("where"):
             self.binder.conditions(node.args["where"].this, self.scope, self.draft, "WHERE")
         if self.time_window is not None:
-            self.time_window.bind(self.binder, self.scope, self.draft)
+            self._bind_time_window(self.time_window)
         for item in node.expressions:
             self._explode(item)
         if self.groups is not None:
@@ -80,7 +81,7 @@ class Selection:
         if self.binder.around is not None and self.groups is not None:
             self._check_aggregates(self.groups)
         shown = len(expressions)
-        keys = placed(order, expressions)
+        keys = placed(order, expressions, takes_any_rows(self.binder, limit))
         pairs = zip(names, expressions[:shown], strict=True)
         fields = [Field(name, e.type, functions.nullable(e)) for name, e in pairs]
         fields += hidden_fields(expressions[shown:])
@@ -88,6 +89,15 @@ class Selection:
         if limit is None:
             return Sorted(bound, keys, bound.fields[:shown]) if keys else bound
         return TopK(bound, (), keys, limit.offset, limit.rows, False, bound.fields[:shown])
+
+    def _bind_time_window(self, call: exp.Expr) -> None:
+        if call.name.lower() == "window":
+            bind_time_window(self.binder, self.scope, self.draft, call)
+            return
+        others = other_keys(self.node, self.statement, call)
+        keys = [self._key(item) for item in others]
+        self.keys.clear()
+        bind_session_window(self.binder, self.scope, self.draft, call, keys)
 
     def _explode(self, item: exp.Expr) -> None:
         """An item of the select list that is a generator reads the rows after WHERE, as LATERAL VIEW does."""

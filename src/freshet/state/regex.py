@@ -19,8 +19,9 @@ import numpy as np
 from freshet.state.kernel import as_int8, as_int64, inlined, kernel
 
 #: SET x: a character of set x. FORK x, y: on at x and, less preferred, at y. JUMP x. SAVE x: the position into slot x.
-#: BEGIN, END: the ends of the text. DOLLAR: its end, or before a line end that ends it. MATCH. Places are relative.
-SET, FORK, JUMP, SAVE, BEGIN, END, DOLLAR, MATCH = range(8)
+#: BEGIN, END: the ends of the text. DOLLAR: its end, or before a line end that ends it. MATCH. EDGE x: where a word
+#: begins or ends, or where x is 0 anywhere else. Places are relative.
+SET, FORK, JUMP, SAVE, BEGIN, END, DOLLAR, MATCH, EDGE = range(9)
 
 _PROGRAM = "i8[:,::1], b1[:,::1], i8[::1], i8[:,::1], b1[::1], i8"
 
@@ -64,6 +65,20 @@ def _last_line(address: Any, length: Any) -> Any:
 
 
 @inlined
+def _in_word(byte: Any) -> Any:
+    """Whether a byte is a letter or digit of ASCII, or _."""
+    lower = byte | 0x20
+    return 0x61 <= lower <= 0x7A or 0x30 <= byte <= 0x39 or byte == 0x5F
+
+
+@inlined
+def _is_edge(address: Any, at: Any, length: Any) -> Any:
+    """Whether just one of the characters before and after a place belongs to a word."""
+    before = at > 0 and _in_word(byte_at(address, at - 1))
+    return before != (at < length and _in_word(byte_at(address, at)))
+
+
+@inlined
 def _holds(set_: Any, c: Any, ascii_: Any, starts: Any, ranges: Any) -> Any:
     if c < 128:
         return ascii_[set_, c]
@@ -79,7 +94,7 @@ def _holds(set_: Any, c: Any, ascii_: Any, starts: Any, ranges: Any) -> Any:
 
 @inlined
 def _enter(
-    pc: Any, at: Any, length: Any, line: Any, code: Any, seen: Any, now: Any, stack: Any, slots: Any,
+    address: Any, pc: Any, at: Any, length: Any, line: Any, code: Any, seen: Any, now: Any, stack: Any, slots: Any,
     threads: Any, kept: Any, count: Any,
 ) -> Any:  # fmt: skip
     """Appends the reading instructions reachable from `pc` to the `count` existing threads, each with the slots of the
@@ -125,6 +140,10 @@ def _enter(
                 if at != length:
                     break
                 pc += 1
+            elif operation == EDGE:
+                if _is_edge(address, at, length) != (code[pc, 1] != 0):
+                    break
+                pc += 1
             else:
                 if at != length and at != line:
                     break
@@ -154,7 +173,7 @@ def _search(
         if not matched:  # one more thread, which begins here; it is preferred least
             slots[:] = -1
             count, steps = _enter(
-                0, at, length, line, code, seen, state[0], stack, slots, threads[side], kept[side], count
+                address, 0, at, length, line, code, seen, state[0], stack, slots, threads[side], kept[side], count
             )
         state[1] -= steps + count + 1
         if state[1] < 0:
@@ -173,8 +192,8 @@ def _search(
             if c >= 0 and _holds(code[pc, 1], c, ascii_, starts, ranges):
                 slots[:] = kept[side, i]
                 entered, steps = _enter(
-                    pc + 1, at + size, length, line, code, seen, state[0], stack, slots, threads[other], kept[other],
-                    entered,
+                    address, pc + 1, at + size, length, line, code, seen, state[0], stack, slots, threads[other],
+                    kept[other], entered,
                 )  # fmt: skip
                 state[1] -= steps
         if at >= length:

@@ -8,6 +8,7 @@ from freshet.windows import (  # noqa: F401  (importing a family registers its f
     framed_values,
     neighbours,
     ranks,
+    sessions,
     totals,
 )
 from freshet.windows.function import (

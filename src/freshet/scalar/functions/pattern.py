@@ -3,9 +3,10 @@
 A pattern is parsed into characters, sets of characters, ends of the text, groups, alternatives and repetitions, and
 written for RE2 (Arrow's, which tests whether a text matches) and as a program of `state.regex` (which finds where),
 with every set spelled out: `.` excludes Java's line ends, \\d \\w \\s are ASCII, (?i) folds ASCII letters only, `$`
-also matches before a last line end. Both engines take time linear in the text. Other syntax is refused: look-around,
-back references, \\b, possessive quantifiers, classes inside classes, \\p{..}, repetitions of patterns that may be
-empty, whose groups engines fill differently, and patterns whose program is too long.
+also matches before a last line end, \\b is where a word of \\w begins or ends, \\p{..} is a category of Unicode or a
+class of ASCII. Both engines take time linear in the text. Other syntax is refused: look-around, back references,
+possessive quantifiers, classes inside classes, repetitions of patterns that may be empty, whose groups engines fill
+differently, and patterns whose program is too long.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from typing import NoReturn
 
 from freshet.errors import SqlError, UnsupportedError, brief
 from freshet.scalar.functions.program import Code, Program, Ranges, program
+from freshet.scalar.functions.properties import property_named
 from freshet.state import regex
 
 _LAST = 0x10FFFF
@@ -53,6 +55,7 @@ _WORD = _ranges([(48, 57), (65, 90), (97, 122), (95, 95)])
 _SPACE = _of(" \t\n\x0b\f\r")
 _SETS = {"d": _DIGIT, "w": _WORD, "s": _SPACE, "D": _others(_DIGIT), "W": _others(_WORD), "S": _others(_SPACE)}
 _ESCAPES = {"t": "\t", "n": "\n", "r": "\r", "f": "\f", "a": "\x07", "e": "\x1b"}
+_ANCHORS = ("\\A", "\\z", "\\b", "\\B")
 _REPEATS = {"*": (0, None), "+": (1, None), "?": (0, 1)}
 
 
@@ -163,7 +166,7 @@ class _PatternReader:
         return PatternNode("".join(p.re2 for p in parts), code, all(p.may_be_empty for p in parts))
 
     def repeated(self, depth: int) -> PatternNode:
-        begin, is_end = self.at, self.peek() in ("^", "$") or self.text[self.at : self.at + 2] in ("\\A", "\\z")
+        begin, is_end = self.at, self.peek() in ("^", "$") or self.text[self.at : self.at + 2] in _ANCHORS
         node = self.atom(depth)
         bounds = self.bounds()
         if bounds is None:
@@ -225,6 +228,11 @@ class _PatternReader:
         if self.peek() in ("A", "z"):
             begins = self.take() == "A"
             return PatternNode(r"\A" if begins else r"\z", ((regex.BEGIN if begins else regex.END, 0, 0),), True)
+        if self.peek() in ("b", "B"):
+            if self.text[self.at : self.at + 2] == "b{":
+                self.refuse("\\b{...}", "use \\\\b")
+            edge = self.take()
+            return PatternNode(f"\\{edge}", ((regex.EDGE, int(edge == "b"), 0),), True)
         return self.written(self.escaped())
 
     def group(self, depth: int) -> PatternNode:
@@ -254,6 +262,9 @@ class _PatternReader:
             return _SETS[character]
         if character in _ESCAPES:
             return _of(_ESCAPES[character])
+        if character in ("p", "P"):
+            members = self.property()
+            return _others(members) if character == "P" else members
         if character in ("x", "u"):
             digits = r"([0-9A-Fa-f]{4})" if character == "u" else r"([0-9A-Fa-f]{2})|\{([0-9A-Fa-f]{1,6})\}"
             match = re.compile(digits).match(self.text, self.at)
@@ -265,6 +276,18 @@ class _PatternReader:
         if character.isascii() and not character.isalnum():
             return _of(character)
         self.refuse(f"\\{character}", "use characters, [classes], \\\\d, \\\\w, \\\\s, and \\\\ before punctuation")
+
+    def property(self) -> Ranges:
+        """The characters with a property: \\pL, \\p{Lu}, \\p{IsLu}, \\p{Alpha}."""
+        match = re.compile(r"([A-Z])|\{(\w+)\}", re.ASCII).match(self.text, self.at)
+        name = match and (match[1] or match[2])
+        spans = property_named(name) if name else None
+        if match is None or spans is None:
+            self.refuse(f"\\p{self.text[self.at : self.at + 20]}", "use a category such as \\\\p{L}, or \\\\p{Alpha}")
+        if self.fold and name and re.fullmatch(r"(Is)?L[ult]|Lower|Upper", name):
+            self.refuse(f"\\p{{{name}}} under (?i)", "use \\\\p{L}, or leave out (?i)")
+        self.at = match.end()
+        return _ranges(spans)
 
     def char_class(self) -> Ranges:
         negated = self.peek() == "^"
