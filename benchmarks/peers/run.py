@@ -164,7 +164,7 @@ def _conditions(size: PeersSize, outcomes: dict[tuple[str, int], list[dict[str, 
     streams = size.streams
     return (
         f"`make bench-peers`, {size.name} size: TPC-H at scale factor {streams.scale:g}, "
-        f"{'all columns' if streams.all_columns else 'the columns that the query reads, and keys'}; a window of a fifth, "
+        f"{'all columns' if streams.all_columns else 'columns that the query reads, and keys'}; a window of a fifth, "
         f"first in, first out. {'; '.join(sorted(versions))}. Python {platform.python_version()}, "
         f"{os.cpu_count()} cores of {platform.machine()}, one thread for each peer. Median of {size.repeats} "
         "interleaved runs, with their least and greatest value; latencies are processor time, of the median run. Final "

@@ -1,8 +1,8 @@
 """A stream as files, and its schedule: the rules that all peers share, those in Python and those in `rust/stream`.
 
-A stream is a folder with an Arrow file for each table: its columns, `_weight` and `_position`. Rows with position -1 are
-loaded first; a transaction consists of the rows of all tables with positions from one number up to another. Peers in
-Python take it as one record batch for each table.
+A stream is a folder with an Arrow file for each table: its columns, `_weight` and `_position`. Rows with position -1
+are loaded first; a transaction consists of the rows of all tables with positions from one number up to another. Peers
+in Python take it as one record batch for each table.
 
 The first changes, until the window is full, are applied unmeasured. The others are divided into rounds. In each round,
 transactions of one size are measured until the share of the round is used up, in changes or in seconds; the rest of the
