@@ -60,24 +60,31 @@ def main(arguments: Sequence[str] | None = None) -> int:
     streams = replace(size.streams, all_columns=options.full_width, scale=options.scale or size.streams.scale)
     size = replace(
         size, streams=streams, repeats=options.repeats or size.repeats, seconds=options.seconds or size.seconds,
-        sizes=tuple(options.sizes or size.sizes),
+        sizes=tuple(options.sizes or size.sizes), limit=options.limit or size.limit,
     )  # fmt: skip
     started = {name: starter for name in options.peers if (starter := _starter(name)) is not None}
     outcomes: dict[tuple[str, int], list[dict[str, Outcome]]] = {}
-    for repeat in range(size.repeats):
-        for name in options.only:
-            for changes in size.sizes:
-                cell = _cell(name, QUERIES[name], changes, size, started, repeat)
-                outcomes.setdefault((name, changes), []).append(cell)
+    try:
+        for repeat in range(size.repeats):
+            for name in options.only:
+                for changes in size.sizes:
+                    cell = _cell(name, QUERIES[name], changes, size, started, repeat)
+                    outcomes.setdefault((name, changes), []).append(cell)
+    finally:
+        if outcomes:
+            _show(outcomes, size, options.out)  # also of a run that was interrupted
+    return 0
+
+
+def _show(outcomes: dict[tuple[str, int], list[dict[str, Outcome]]], size: PeersSize, out: Path) -> None:
     results = [
         figure(name, QUERIES[name].title, {n: runs for (q, n), runs in outcomes.items() if q == name})
-        for name in options.only
+        for name in dict.fromkeys(name for name, _ in outcomes)
     ]
     for result in results:
         print(f"{result.title}\n\n{written_table(result)}\n", flush=True)
-    experiment = "peers-full-width" if options.full_width else "peers"
-    write(experiment, [summary(experiment, results), *results], options.out, _conditions(size, outcomes))
-    return 0
+    experiment = "peers-full-width" if size.streams.all_columns else "peers"
+    write(experiment, [summary(experiment, results), *results], out, _conditions(size, outcomes))
 
 
 Starter = Callable[[list[str]], "list[str]"]
@@ -116,7 +123,7 @@ def _run(starter: Starter, name: str, folder: Path, schedule: Schedule) -> Outco
         words = ["--query", name, "--folder", str(folder), "--out", str(result), *schedule.words()]
         try:
             done = subprocess.run(
-                starter(words), timeout=2 * schedule.limit, capture_output=True, text=True, check=False,
+                starter(words), timeout=schedule.limit + 30, capture_output=True, text=True, check=False,
                 env={**os.environ, "POLARS_MAX_THREADS": "1"},
             )  # fmt: skip
         except subprocess.TimeoutExpired:
@@ -184,6 +191,7 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--full-width", action="store_true", help="TPC-H's tables with all columns")
     parser.add_argument("--repeats", type=int, help="runs of each peer, of which the median counts")
     parser.add_argument("--seconds", type=float, help="how long each peer is measured, at most")
+    parser.add_argument("--limit", type=float, help="seconds after which a peer has not finished")
     parser.add_argument("--out", type=Path, default=RESULTS, help="folder for the results")
     return parser.parse_args(arguments)
 
