@@ -12,7 +12,7 @@ RUST = Path(__file__).resolve().parent / "rust"
 TARGET = Path(__file__).resolve().parent.parent.parent / ".cache" / "peers" / "target"
 
 #: A peer's package, which is also the name of its program.
-CRATES = {"differential": "differential", "dbsp": "dbsp-peer"}
+CRATES = {"differential": "differential"}
 
 
 def built(peer: str) -> Path | None:

@@ -24,6 +24,7 @@ from typing import Any
 import duckdb
 import pyarrow as pa
 
+from benchmarks.papers.data import real_folder
 from benchmarks.papers.written import table as written_table
 from benchmarks.papers.written import write
 from benchmarks.peers.figures import Outcome, figure, summary
@@ -123,7 +124,7 @@ def _run(starter: Starter, name: str, folder: Path, schedule: Schedule) -> Outco
         words = ["--query", name, "--folder", str(folder), "--out", str(result), *schedule.words()]
         try:
             done = subprocess.run(
-                starter(words), timeout=schedule.limit + 30, capture_output=True, text=True, check=False,
+                starter(words), timeout=schedule.limit, capture_output=True, text=True, check=False,
                 env={**os.environ, "POLARS_MAX_THREADS": "1"},
             )  # fmt: skip
         except subprocess.TimeoutExpired:
@@ -170,12 +171,15 @@ def _conditions(size: PeersSize, outcomes: dict[tuple[str, int], list[dict[str, 
     }
     streams = size.streams
     return (
-        f"`make bench-peers`, {size.name} size: TPC-H at scale factor {streams.scale:g}, "
-        f"{'all columns' if streams.all_columns else 'columns that the query reads, and keys'}; a window of a fifth, "
-        f"first in, first out. {'; '.join(sorted(versions))}. Python {platform.python_version()}, "
-        f"{os.cpu_count()} cores of {platform.machine()}, one thread for each peer. Median of {size.repeats} "
-        "interleaved runs, with their least and greatest value; latencies are processor time, of the median run. Final "
-        "answers equal DuckDB's."
+        f"`make bench-peers`: TPC-H at scale factor {streams.scale:g}, "
+        f"{'all columns' if streams.all_columns else 'columns that the query reads, and keys'}; "
+        f"{'votes of wiki-Vote' if real_folder() else 'a generated graph with hubs'}. A sliding window of a fifth, "
+        f"first in, first out. {'; '.join(sorted(versions))}. Python {platform.python_version()}, {os.cpu_count()} cores "
+        f"of {platform.machine()}, one thread for each peer. Each was measured for at most {size.seconds:g} seconds, in "
+        f"parts spread over the stream, {size.repeats} times; the table has the median, and the least and greatest "
+        "value. Latencies are processor time, so a busy machine matters less. Final answers equal DuckDB's. `did not "
+        f"finish`: more than {size.limit:g} seconds. `MB`: resident memory at the end, without the stream; programs in "
+        "Rust may hold state in memory that reading the stream has freed, and then need more than this says."
     )
 
 
