@@ -170,16 +170,17 @@ def _conditions(size: PeersSize, outcomes: dict[tuple[str, int], list[dict[str, 
         if outcome.given
     }
     streams = size.streams
+    columns = "all columns" if streams.all_columns else "columns that the query reads, and keys"
+    graph = "votes of wiki-Vote" if real_folder() else "a generated graph with hubs"
+    machine = f"Python {platform.python_version()}, {os.cpu_count()} cores of {platform.machine()}"
     return (
-        f"`make bench-peers`: TPC-H at scale factor {streams.scale:g}, "
-        f"{'all columns' if streams.all_columns else 'columns that the query reads, and keys'}; "
-        f"{'votes of wiki-Vote' if real_folder() else 'a generated graph with hubs'}. A sliding window of a fifth, "
-        f"first in, first out. {'; '.join(sorted(versions))}. Python {platform.python_version()}, {os.cpu_count()} cores "
-        f"of {platform.machine()}, one thread for each peer. Each was measured for at most {size.seconds:g} seconds, in "
-        f"parts spread over the stream, {size.repeats} times; the table has the median, and the least and greatest "
-        "value. Latencies are processor time, so a busy machine matters less. Final answers equal DuckDB's. `did not "
-        f"finish`: more than {size.limit:g} seconds. `MB`: resident memory at the end, without the stream; programs in "
-        "Rust may hold state in memory that reading the stream has freed, and then need more than this says."
+        f"`make bench-peers`: TPC-H at scale factor {streams.scale:g}, {columns}; {graph}. A sliding window of a "
+        f"fifth, first in, first out. {'; '.join(sorted(versions))}. {machine}, one thread for each peer. Each was "
+        f"measured for at most {size.seconds:g} seconds, in parts spread over the stream, {size.repeats} times; the "
+        "table has the median, and the least and greatest value. Latencies are processor time, so a busy machine "
+        f"matters less. Final answers equal DuckDB's. `did not finish`: more than {size.limit:g} seconds. `MB`: resident "
+        "memory at the end, without the stream; programs in Rust may hold state in memory that reading the stream has "
+        "freed, and then need more than this says."
     )
 
 

@@ -112,6 +112,8 @@ class NativeTransaction:
     def __init__(self, tables: Sequence[Table], nests: Sequence[NativeNest]) -> None:
         self._tables, self._nests = tables, nests
         self._natives = [native for nest in nests for native in nest.natives]
+        self._observable = [nest for nest in nests if len(nest.natives) > 1]
+        self._nothing = [(np.empty((0, table.width), np.int64), np.empty(0, np.int64)) for table in tables]
         self._changes: list[Int64s] = []
         self._dropped: list[int] = []  # the steps that remove rows from the tables, and those that add them
         self._stored: list[int] = []
@@ -136,7 +138,7 @@ class NativeTransaction:
         """Applies changes of the tables, and adds to `undo` what was done to them, even if it fails. False if these
         changes cannot be applied in this way; nothing has been done then."""
         slots, kept = [], []
-        for nest in self._nests:
+        for nest in self._observable:
             if nest.is_observed:
                 return False
         for table, change in zip(self._tables, changes, strict=True):
@@ -145,10 +147,10 @@ class NativeTransaction:
             table.reserve(len(change.added), len(change.removed))
         for native in self._natives:
             native.ready()
-        for table, change, described in zip(self._tables, changes, self._changes, strict=True):
-            gone = len(change.removed)
-            new, rows = np.empty(len(change.added), np.int32), np.empty((gone, table.width), np.int64)
-            weights = np.empty(gone, np.int64)
+        for table, change, described, nothing in zip(self._tables, changes, self._changes, self._nothing, strict=True):
+            gone, come = len(change.removed), len(change.added)
+            new = np.empty(come, np.int32) if come else _NO_SLOTS
+            rows, weights = (np.empty((gone, table.width), np.int64), np.empty(gone, np.int64)) if gone else nothing
             if not describe_change(described, change.removed, change.added, change.weights, new, rows, weights):
                 return False
             slots.append(new)
