@@ -178,9 +178,9 @@ def _conditions(size: PeersSize, outcomes: dict[tuple[str, int], list[dict[str, 
         f"fifth, first in, first out. {'; '.join(sorted(versions))}. {machine}, one thread for each peer. Each was "
         f"measured for at most {size.seconds:g} seconds, in parts spread over the stream, {size.repeats} times; the "
         "table has the median, and the least and greatest value. Latencies are processor time, so a busy machine "
-        f"matters less. Final answers equal DuckDB's. `did not finish`: more than {size.limit:g} seconds. `MB`: resident "
-        "memory at the end, without the stream; programs in Rust may hold state in memory that reading the stream has "
-        "freed, and then need more than this says."
+        f"matters less. Final answers equal DuckDB's. `did not finish`: more than {size.limit:g} seconds. `MB`: "
+        "resident memory at the end, without the stream; programs in Rust may hold state in memory that reading the "
+        "stream has freed, and then need more than this says."
     )
 
 

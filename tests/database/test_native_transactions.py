@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from decimal import Decimal
+from typing import Any
 
 import pytest
 
@@ -35,13 +36,14 @@ def test_answers_and_deltas(key: str) -> None:
     sums = {name: RunningSum(view.to_arrow()) for name, view in views.items()}
     assert is_native(db, "t") and is_native(db, "u", "t")
     one = [{"a": i % 3, "b": i - 4} for i in range(12)]
-    for changes in (
+    transactions: tuple[dict[str, Any], ...] = (
         {"t": one, "u": [{"a": 1, "c": Decimal(7)}, {"a": 1, "c": Decimal(7)}, {"a": 2, "c": Decimal(1)}]},
         {"t": [{**row, "_weight": -1} for row in one[:5]] + [{"a": 1, "b": 99, "_weight": 1}]},
         {"u": [{"a": 1, "c": Decimal(7), "_weight": -1}], "t": [{"a": 2, "b": 50}]},
         {"t": [], "u": []},
         {},
-    ):
+    )
+    for changes in transactions:
         tx = db.apply(changes)
         for name, total in sums.items():
             total.add(tx.deltas[name])
