@@ -6,7 +6,7 @@ READY := $(VENV)/.ready
 CHECKED := src tests benchmarks examples hatch_build.py tools/docs_pages.py
 
 .DEFAULT_GOAL := help
-.PHONY: help setup java browser demo test test-long stress fuzz fuzz-claims fuzz-page fuzz-cli chaos chaos-spark fuzz-texts fuzz-spark slt tpcds docs dist lint types format bench bench-tpch bench-papers bench-spark lock clean
+.PHONY: help setup java browser demo test test-long stress fuzz fuzz-claims fuzz-page fuzz-cli chaos chaos-spark fuzz-texts fuzz-spark slt tpcds docs dist lint types format bench bench-tpch bench-papers bench-peers bench-spark lock clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
@@ -97,6 +97,10 @@ bench-tpch: setup ## speed: all 22 TPC-H queries over a sliding window (ARGS="--
 
 bench-papers: setup ## the papers' experiments: tables and plots in benchmarks/results (ARGS="--quick")
 	@$(BIN)/python -m benchmarks.papers.run $(ARGS)
+
+# The peers in Rust are built by cargo, which fetches their crates; without cargo they are left out.
+bench-peers: setup ## Freshet next to other engines on the same streams: table and plots (ARGS="--quick")
+	@$(BIN)/python -m benchmarks.peers.run $(ARGS)
 
 bench-spark: setup ## speed on Spark: TPC-H Q3 as a FIFO stream, with the time split (ARGS="--help" for options)
 	@$(BIN)/python -m benchmarks.spark_stream $(ARGS)

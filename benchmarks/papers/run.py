@@ -30,7 +30,9 @@ AJU, CROWN and IEDyn are the papers behind Freshet; the numbers are those of the
 changed; steps are the whole cost of a view (counters, joined rows, rows of groups and of nested queries), and each
 figure is compared with the steps of its last recording. Microseconds also include costs that theory does not count:
 cache misses, which increase as data grows, and the fixed cost of a transaction. `done` below 1: the time limit for a
-stream was reached."""
+stream was reached.
+
+[peers](peers.md) compares Freshet with other engines on the same streams (`make bench-peers`)."""
 CLOCK = {"wall": "wall time", "cpu": "processor time, on a machine that also did other work"}
 RESULTS = Path(__file__).resolve().parent.parent / "results"
 

@@ -15,7 +15,6 @@ from dataclasses import dataclass, replace
 
 from freshet.database.db import inside
 from freshet.database.view import View
-from freshet.engine.core import discard
 from freshet.logical.attributes import equality
 from freshet.logical.query import Block, Field, Query, Relation, TableSchema
 from freshet.plans import build_plan
@@ -37,7 +36,7 @@ def keep_as(view: View, twin: str) -> None:
     core, query = kept.state.core, kept.state.catalog.views[kept.key]
     assert isinstance(query, Query), "only plain selects have twins"
     made = TWINS[twin](query)
-    discard(core.operators[kept.key])
+    core.discard(core.operators[kept.key])
     core.operators[kept.key] = core.build(f"view{kept.state.number()}", made, kept.state.memory)
     kept.plan = replace(kept.plan, root=made)
     kept.following.adapt = None

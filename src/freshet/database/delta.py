@@ -14,13 +14,14 @@ import threading
 import weakref
 from collections.abc import Iterator, Mapping
 
+import numpy as np
 import pyarrow as pa
 
 from freshet.engine.maintained import Maintained
 from freshet.errors import StateError, TooMuchTextError
-from freshet.scalar.arrow import to_batches
+from freshet.scalar.arrow import to_arrow, to_batches
 from freshet.scalar.column import Column
-from freshet.scalar.lanes import packed_to_arrow, unpack
+from freshet.scalar.lanes import unpack
 from freshet.scalar.types import BIGINT
 from freshet.state.rows import Rows
 
@@ -72,12 +73,16 @@ class Delta:
         view, rows = self._view, self._rows
         assert view is not None and rows is not None
         schema = view.delta_schema
+        if view.written is not None:
+            table = view.written.table(np.ascontiguousarray(rows.lanes), rows.weights)
+            if table is not None:
+                return table
+        columns = unpack(rows.lanes, view.types, view.pool)
         try:
-            columns = packed_to_arrow(rows.lanes, view.types, view.pool)
+            return pa.Table.from_arrays([*map(to_arrow, columns), pa.array(rows.weights)], schema=schema)
         except TooMuchTextError:
-            read = [*unpack(rows.lanes, view.types, view.pool), Column(BIGINT, rows.weights)]
+            read = [*columns, Column(BIGINT, rows.weights)]
             return pa.Table.from_batches(to_batches(read, schema), schema)
-        return pa.Table.from_arrays([*columns, pa.array(rows.weights)], schema=schema)
 
     def _become(self, table: pa.Table) -> None:
         self._table = table

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from freshet.database.state import State
 from freshet.database.views import Views, indexes_of
-from freshet.engine.core import discard
 from freshet.errors import SqlError
 from freshet.logical.query import CreateIndex, DropIndex
 
@@ -35,7 +34,7 @@ def _reindex(views: Views, state: State, key: str, indexes: dict[str, list[int]]
             state.definitions[key] = {**state.definitions[key], "number": number, "indexes": indexes}
             state.core.operators[key] = made
     except BaseException:
-        discard(made)
+        state.core.discard(made)
         raise
     view.paid.carry(old.work(), made)
-    discard(old)
+    state.core.discard(old)

@@ -20,7 +20,7 @@ from freshet.database.metrics import Clock, CostMeter
 from freshet.database.state import State
 from freshet.database.transaction import Subscription
 from freshet.durable.record import number_of
-from freshet.engine.core import discard, tables_of
+from freshet.engine.core import tables_of
 from freshet.engine.maintained import Maintained
 from freshet.errors import ChangeError, EvaluationError, FreshetError, SqlError, StateError
 from freshet.logical.columns import without_columns
@@ -127,7 +127,7 @@ class Views:
                 state.catalog.add_view(key, bound, reads)
                 view = self._begin(key, plan, operator, CurrentTree(state.version, why))
         except BaseException:
-            discard(operator)
+            self._state.core.discard(operator)
             state.core.arena.drop(f"account{number}/")
             raise
         if old is not None:
@@ -197,7 +197,7 @@ class Views:
 
     def end(self, view: KeptView, operator: Maintained) -> None:
         view.close()
-        discard(operator)
+        self._state.core.discard(operator)
         view.paid.scope.drop()
 
     def in_order(self, keys: Sequence[str]) -> None:
@@ -270,7 +270,7 @@ class Views:
                     self._define(key)
         except BaseException:
             for operator in made.values():
-                discard(operator)
+                self._state.core.discard(operator)
             for key, plan in before.items():
                 self.named[key].plan = plan
             state.core.arena.drop(f"table{number}/")
@@ -280,7 +280,7 @@ class Views:
             view.paid.follow(name, state.core.tables[name].scope)
             state.core.operators[key] = operator
             view.paid.carry(old.work(), operator)
-            discard(old)
+            self._state.core.discard(old)
         table.scope.drop()
 
     # Building -------------------------------------------------------------------------------------------------
@@ -355,12 +355,12 @@ class Views:
             view.plan, state.core.operators[key] = old
             view.following.chosen = replace(chosen, failed=f"{type(e).__name__}: {e}")
             state.definitions[key] = definition
-            discard(made)
+            self._state.core.discard(made)
             if not isinstance(e, (OSError, StateError)):
                 raise
             return
         view.paid.carry(old[1].work(), made)
-        discard(old[1])
+        self._state.core.discard(old[1])
 
 
 def indexes_of(definition: dict[str, Any]) -> dict[str, list[int]]:

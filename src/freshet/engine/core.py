@@ -18,6 +18,7 @@ import numpy as np
 
 from freshet.budget import Memory, unlimited
 from freshet.engine.maintained import Maintained, Outlet
+from freshet.engine.nest import NativeNest, NativeTransaction
 from freshet.engine.operators import maintain
 from freshet.engine.table import RowChange, Table
 from freshet.engine.undo import Undo
@@ -29,6 +30,8 @@ from freshet.state.strings import StringPool
 from freshet.state.tuples import Slots
 
 _FEW = 1024  # fewer slots than this are not worth freeing
+
+_MOST_STEPS = 256  # sets of tables whose steps are kept
 
 TEXT = "text"  # the scope of the pool
 
@@ -42,6 +45,8 @@ class Core:
         self.operators: dict[str, Maintained] = {}
         self.stale: set[str] = set()  # operators that must be rebuilt before they are used
         self._outlet = Outlet()
+        self._known: list[Maintained] = []  # the operators that these steps are of
+        self._natives: dict[tuple[str, ...], NativeTransaction | None] = {}
 
     # Transactions ---------------------------------------------------------------------------------------------
 
@@ -51,41 +56,66 @@ class Core:
         """Applies changes that were resolved against the tables, and calls `commit` once all are applied. Returns the
         delta of every operator; without `deltas`, these may be incomplete."""
         undo: list[Undo] = []
-        tables, operators = self.tables, self.operators.values()
         self._outlet.open = deltas
         try:
-            for name, change in changes.items():
-                if len(change.removed):
-                    table = tables[name]
-                    undo.append(Undo.before(table, change))
-                    for operator in operators:
-                        operator.remove(table, change.removed)
-                    table.remove(change)
-            for name, change in changes.items():
-                if len(change.changed):
-                    table = tables[name]
-                    before = table.reweigh(change)
-                    undo.append(Undo(table, None, before, change.changed))
-                    for operator in operators:
-                        operator.reweigh(table, change.changed, before)
-            for name, change in changes.items():
-                if len(change.added):
-                    table = tables[name]
-                    if table.weights is not None:  # both get room, or neither is changed
-                        table.reserve(len(change.added))
-                    slots = table.add(change)
-                    undo.append(Undo(table, None, None, slots))
-                    for operator in operators:
-                        operator.insert(table, slots)
+            native = self._native(tuple(changes)) if deltas else None
+            if native is None or not native.run([*changes.values()], undo):
+                self._pass_on(changes, undo)
             emitted = {name: operator.finish() for name, operator in self.operators.items()}
             if commit is not None:
                 commit()
         except BaseException:
-            self._take_back(undo, [tables[name] for name in changes])
+            self._take_back(undo, [self.tables[name] for name in changes])
             raise
         finally:
             self._outlet.open = True
         return emitted
+
+    def _pass_on(self, changes: Mapping[str, RowChange], undo: list[Undo]) -> None:
+        """Passes changes to the operators one after the other, and adds to `undo` what is done to the tables."""
+        tables, operators = self.tables, self.operators.values()
+        for name, change in changes.items():
+            if len(change.removed):
+                table = tables[name]
+                undo.append(Undo.before(table, change))
+                for operator in operators:
+                    operator.remove(table, change.removed)
+                table.remove(change)
+        for name, change in changes.items():
+            if len(change.changed):
+                table = tables[name]
+                before = table.reweigh(change)
+                undo.append(Undo(table, None, before, change.changed))
+                for operator in operators:
+                    operator.reweigh(table, change.changed, before)
+        for name, change in changes.items():
+            if len(change.added):
+                table = tables[name]
+                if table.weights is not None:  # both get room, or neither is changed
+                    table.reserve(len(change.added))
+                slots = table.add(change)
+                undo.append(Undo(table, None, None, slots))
+                for operator in operators:
+                    operator.insert(table, slots)
+
+    def _native(self, names: tuple[str, ...]) -> NativeTransaction | None:
+        """The steps of transactions that change these tables; None if some of their readers are not native."""
+        operators = [*self.operators.values()]
+        if operators != self._known or len(self._natives) > _MOST_STEPS:
+            self._known, self._natives = operators, {}
+        if names not in self._natives:
+            self._natives[names] = self._described(names)
+        return self._natives[names]
+
+    def _described(self, names: tuple[str, ...]) -> NativeTransaction | None:
+        changed, tables = set(names), [self.tables[name] for name in names]
+        nests = [getattr(o, "nest", None) for o in self._known if not tables_of(o.plan).isdisjoint(changed)]
+        native = [nest for nest in nests if isinstance(nest, NativeNest)]
+        if not native or len(native) < len(nests) or any(table.agenda is not None for table in tables):
+            return None
+        if not all(any(id(table) in nest.enter for nest in native) for table in tables):
+            return None
+        return NativeTransaction(tables, native)
 
     def _take_back(self, undo: Sequence[Undo], tables: Sequence[Table]) -> None:
         """Restores the tables, and frees the memory they had grown by."""
@@ -151,13 +181,20 @@ class Core:
         """Rebuilds an operator from the tables' rows."""
         self.stale.add(name)
         old = self.operators[name]
-        discard(old)
+        self.discard(old)
         with unlimited():
             self.operators[name] = self.build(old.scope.prefix, old.plan, memory)
         self.stale.discard(name)
 
+    def discard(self, operator: Maintained) -> None:
+        """Closes an operator and drops its state."""
+        self._known, self._natives = [], {}
+        operator.close()
+        operator.scope.drop()
+
     def close(self) -> None:
         """Frees its memory at once; reference cycles between operators and arrays would delay that."""
+        self._known, self._natives = [], {}
         for operator in self.operators.values():
             operator.close()
         self.arena.release()
@@ -180,12 +217,6 @@ class Core:
 def changes_of(table: Scope) -> Growable:
     """Stored with each table of a database: the number of rows changed since the table was created."""
     return table.array("changes", np.int64)
-
-
-def discard(operator: Maintained) -> None:
-    """Closes an operator and drops its state."""
-    operator.close()
-    operator.scope.drop()
 
 
 def tables_of(plan: AnyPlan) -> set[str]:

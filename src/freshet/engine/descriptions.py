@@ -76,9 +76,15 @@ FEED_WIDTH = 5
     COPIES, LOOK, CHOOSE,
 ) = range(14)  # fmt: skip
 
-# A step: its operation, and the descriptions it applies to.
+# A step: its operation, and the descriptions it applies to. ENTER and LEAVE apply to an entry and a list of slots.
 OP, FIRST, SECOND, RUN = range(4)
-ENTER, LEAVE, FINISH, TAKE = range(4)
+ENTER, LEAVE, FINISH, TAKE, DROP, STORE = range(6)
+# A list of slots: its address and length.
+LIST_AT, LIST_LENGTH, LIST_WIDTH = 0, 1, 2
+# A change of a stored table: the list of its slots that become free, that of its new slots, its tuples, the rows that
+# get these, with their weights, and where the rows of the others are kept, with theirs.
+GONE_AT, GONE, COME_AT, COME, CHANGE_OF, COME_ROWS, COME_WEIGHTS, GONE_ROWS, GONE_WEIGHTS = range(9)
+CHANGE_WIDTH = 9
 
 MOST_ROWS = 2048  # results enumerated at a time
 
@@ -127,11 +133,17 @@ def store(run: Any, t: Any, rows: Any, slots: Any, fresh: Any) -> Any:
     """Slots of rows, and whether each is new."""
     if not make_room(run, t, np.int64(rows.shape[0])):
         return False
+    put(t, rows, slots, fresh)
+    return True
+
+
+@inlined
+def put(t: Any, rows: Any, slots: Any, fresh: Any) -> None:
+    """The same where there is room."""
     add_rows(
         words(t[PLACES], t[PLACE_COUNT]), table_of(t[LANES], t[ROOM], t[STRIDE]), flags_of(t[OCCUPIED], t[ROOM]),
         halves(t[FREE], t[ROOM]), words(t[META], 3), t[KEY_LANES], rows, slots, fresh,
     )  # fmt: skip
-    return True
 
 
 @inlined

@@ -22,7 +22,7 @@ from freshet.engine.table import Table
 from freshet.engine.work import Work, total
 from freshet.plans.model import AnyPlan
 from freshet.scalar.column import Column
-from freshet.scalar.lanes import pack, width
+from freshet.scalar.lanes import pack, width, written_rows
 from freshet.state.arena import Scope
 from freshet.state.arrays import Bools, Int64s
 from freshet.state.rows import Rows
@@ -86,6 +86,7 @@ class Maintained(ABC):
         self.has_text = any(t.pooled for t in self.types)
         fields = [pa.field(f.name, f.type.to_arrow(), f.nullable) for f in plan.fields]
         self.delta_schema = pa.schema([*fields, pa.field("_weight", pa.int64(), False)])
+        self.written = written_rows(self.types, self.delta_schema)
         self.no_delta = self.delta_schema.empty_table()
 
     # Transactions ---------------------------------------------------------------------------------------------

@@ -59,6 +59,7 @@ class Native(Answering):
     def __init__(self, owner: Owner) -> None:
         super().__init__(owner)
         self._kept: list[Int64s] = []  # arrays whose addresses are in the descriptions
+        self._list = np.zeros(at.LIST_WIDTH, np.int64)  # of the slots that enter or leave
         self._watched: list[Growable] = []
         self.finishes = False
         self._tuples: dict[int, tuple[Tuples, Table | None, Int64s]] = {}
@@ -71,14 +72,18 @@ class Native(Answering):
         self._describe_join()
         for source in self._sources():
             entry = self.entries[id(source)] = self._describe_entry(source)
-            self.enter[id(source)] = self.step(at.ENTER, entry)
-            self.leave[id(source)] = self.step(at.LEAVE, entry)
+            self.enter[id(source)] = self.step(at.ENTER, entry, self._list)
+            self.leave[id(source)] = self.step(at.LEAVE, entry, self._list)
         self.finish = self.step(at.FINISH, self.select)
         self._watch()
 
     def step(self, what: int, first: Int64s, second: Int64s | None = None) -> Int64s:
         other = 0 if second is None else second.ctypes.data
         return np.array([[what, first.ctypes.data, other, self.run.ctypes.data]], np.int64)
+
+    def described(self, table: Table) -> Int64s:
+        """The description of a table that the join reads."""
+        return self._of(table.tuples, table)
 
     def _number(self, thing: Any) -> int:
         self._objects.append(thing)
@@ -335,13 +340,15 @@ class Native(Answering):
     # Running -----------------------------------------------------------------------------------------------------
 
     def insert(self, source: Source, slots: Slots) -> None:
-        self.ready()
-        if run_steps(self.enter[id(source)], slots) >= 0:
-            self.raise_failure()
+        self._run(self.enter[id(source)], slots)
 
     def remove(self, source: Source, slots: Slots) -> None:
+        self._run(self.leave[id(source)], slots)
+
+    def _run(self, steps: Int64s, slots: Slots) -> None:
         self.ready()
-        if run_steps(self.leave[id(source)], slots) >= 0:
+        self._list[at.LIST_AT], self._list[at.LIST_LENGTH] = slots.ctypes.data, len(slots)
+        if run_steps(steps) >= 0:
             self.raise_failure()
 
     def settle(self) -> bool:

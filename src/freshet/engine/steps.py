@@ -8,18 +8,30 @@ import numpy as np
 
 from freshet.engine.descriptions import (
     BROKEN,
+    CHANGE_OF,
     CHANGE_WEIGHTS,
     CHANGED,
+    COME,
+    COME_AT,
+    COME_ROWS,
+    COME_WEIGHTS,
     DISTINGUISHES,
+    DROP,
     ENTER,
     ENTRY,
     FINISH,
     FIRST,
+    GONE,
+    GONE_AT,
+    GONE_ROWS,
+    GONE_WEIGHTS,
     GREATEST,
     JOIN,
     LANES,
     LEAVE,
     LEFT_AT,
+    LIST_AT,
+    LIST_LENGTH,
     MOST_ROWS,
     OF,
     OP,
@@ -34,6 +46,7 @@ from freshet.engine.descriptions import (
     SECOND,
     SELECT,
     SELECT_AT,
+    STORE,
     STRIDE,
     SWEEP,
     SWEPT,
@@ -41,11 +54,15 @@ from freshet.engine.descriptions import (
     SWEPT_REMOVED,
     SWEPT_WAIT,
     SWEPT_WIDTH,
+    TAKE,
     WEIGHTS,
     WEIGHTS_AT,
+    WIDTH,
     WORK_STEPS,
     ask,
     drop,
+    halves,
+    put,
     store,
     table_of,
     words,
@@ -137,20 +154,80 @@ def take_finished(run: Any, entry: Any, source: Any) -> Any:
     return take_in(run, entry, table_of(b[BUFFER_LANES], n, b[BUFFER_WIDTH]), words(b[BUFFER_WEIGHTS], n))
 
 
-@kernel("i8(i8[:,::1], i4[::1])")
-def run_steps(steps: Any, slots: Any) -> Any:
-    """Runs steps one after the other; ENTER and LEAVE take the slots. Returns the step that failed, or -1."""
+@kernel("b1(i8[::1], i4[::1], i8[:,::1], i8[::1], i4[::1], i8[:,::1], i8[::1])")
+def describe_change(
+    change: Any, removed: Any, added: Any, weights: Any, slots: Any, kept: Any, kept_weights: Any
+) -> Any:
+    """Describes the change of a table. False if rows of the table have copies for the first time, of which its readers
+    have to be notified."""
+    change[GONE_AT], change[GONE] = removed.ctypes.data, removed.size
+    change[COME_AT], change[COME] = slots.ctypes.data, slots.size
+    change[COME_ROWS], change[COME_WEIGHTS] = added.ctypes.data, weights.ctypes.data
+    change[GONE_ROWS], change[GONE_WEIGHTS] = kept.ctypes.data, kept_weights.ctypes.data
+    t = as_int64(change[CHANGE_OF])
+    if t[WEIGHTS] != 0 and as_int64(t[GREATEST])[0] == 0:
+        for i in range(weights.size):
+            if weights[i] > 1:
+                return False
+    return True
+
+
+@inlined
+def drop_rows(change: Any) -> None:
+    """Removes rows from their table, and keeps them."""
+    t, n = as_int64(change[CHANGE_OF]), change[GONE]
+    if n == 0:
+        return
+    slots, lanes, width = halves(change[GONE_AT], n), table_of(t[LANES], t[ROOM], t[STRIDE]), t[WIDTH]
+    kept, kept_weights = table_of(change[GONE_ROWS], n, width), words(change[GONE_WEIGHTS], n)
+    for i in range(n):
+        for lane in range(width):
+            kept[i, lane] = lanes[slots[i], lane]
+    drop(t, slots)
+    if t[WEIGHTS] != 0:
+        stored = words(t[WEIGHTS], t[ROOM])
+        for i in range(n):
+            kept_weights[i] = stored[slots[i]]
+            stored[slots[i]] = 0
+
+
+@inlined
+def store_rows(change: Any) -> None:
+    """Adds rows to their table, which has room for them."""
+    t, n = as_int64(change[CHANGE_OF]), change[COME]
+    if n == 0:
+        return
+    slots, weights = halves(change[COME_AT], n), words(change[COME_WEIGHTS], n)
+    put(t, table_of(change[COME_ROWS], n, t[WIDTH]), slots, np.empty(n, np.bool_))
+    if t[WEIGHTS] != 0:
+        stored, greatest = words(t[WEIGHTS], t[ROOM]), as_int64(t[GREATEST])
+        for i in range(n):
+            stored[slots[i]] = weights[i]
+            if weights[i] > max(greatest[0], 1):
+                greatest[0] = weights[i]
+
+
+@kernel("i8(i8[:,::1])")
+def run_steps(steps: Any) -> Any:
+    """Runs steps one after the other. Returns the step that failed, or -1."""
     for i in range(steps.shape[0]):
         run, op = as_int64(steps[i, RUN]), steps[i, OP]
         first, second = as_int64(steps[i, FIRST]), as_int64(steps[i, SECOND])
+        ok = True
         if op == ENTER:
-            ok = enter_source(run, first, slots)
+            if second[LIST_LENGTH] > 0:
+                ok = enter_source(run, first, halves(second[LIST_AT], second[LIST_LENGTH]))
         elif op == LEAVE:
-            ok = leave_source(run, first, slots)
+            if second[LIST_LENGTH] > 0:
+                ok = leave_source(run, first, halves(second[LIST_AT], second[LIST_LENGTH]))
         elif op == FINISH:
             ok = finish_select(run, first)
-        else:
+        elif op == TAKE:
             ok = take_finished(run, first, second)
+        elif op == DROP:
+            drop_rows(first)
+        elif op == STORE:
+            store_rows(first)
         if not ok:
             return np.int64(i)
     return np.int64(-1)

@@ -295,8 +295,9 @@ class Table:
                 self.reweigh(change)
             self.add(change)
 
-    def reserve(self, rows: int) -> None:
-        self.tuples.reserve(rows)
+    def reserve(self, rows: int, gone: int = 0) -> None:
+        """Makes room for rows, after so many others are removed."""
+        self.tuples.reserve(rows, gone)
         if self.weights is not None:
             self.weights.grow(self.capacity)
 

@@ -13,11 +13,11 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from freshet.scalar.arrow import to_arrow
 from freshet.scalar.column import Column
 from freshet.scalar.types import Type
 from freshet.state import wide
 from freshet.state.arrays import BYTES, Bools, Int64s, taken
+from freshet.state.arrow_rows import WrittenRows
 from freshet.state.kernel import inlined, kernel
 from freshet.state.strings import StringPool
 
@@ -172,8 +172,15 @@ def leading(rows: Int64s, types: Sequence[Type], columns: int) -> Int64s:
     return out
 
 
-def packed_to_arrow(rows: Int64s, types: Sequence[Type], pool: StringPool) -> list[pa.Array]:
-    """The same as Arrow arrays; 64-bit integers without NULLs, the most common, take a fast path."""
-    if all(t.name == "BIGINT" for t in types) and not np.count_nonzero(rows[:, len(types) :]):
-        return [pa.array(np.ascontiguousarray(rows[:, i])) for i in range(len(types))]
-    return [to_arrow(c) for c in unpack(rows, types, pool)]
+def written_rows(types: Sequence[Type], schema: pa.Schema) -> WrittenRows | None:
+    """How rows of these types become tables of a schema at once; None if they cannot."""
+    sizes = [_SIZES.get(type.name) for type in types]
+    parts = [[size, lane, t.lanes] for size, lane, t in zip(sizes, layout(types), types, strict=True) if size]
+    return WrittenRows(parts, schema) if None not in sizes else None
+
+
+#: The bytes of a value in Arrow, where that is the lanes, or the low part of a lane.
+_SIZES = {
+    "TINYINT": 1, "SMALLINT": 2, "INT": 4, "BIGINT": 8, "DOUBLE": 8, "DATE": 4, "TIMESTAMP": 8, "DECIMAL": 16,
+    "MONTHS": 4, "MICROS": 8,
+}  # fmt: skip

@@ -1,4 +1,4 @@
-"""Packed rows read straight from Arrow's memory, through its C data interface.
+"""Packed rows read straight from Arrow's memory, through its C data interface, and written as Arrow's buffers.
 
 A batch is exported as a C structure (length, null count, offset, number of buffers and children, then the addresses of
 these); the kernel walks it, so that reading a batch costs one call, however many columns it has.
@@ -98,3 +98,71 @@ def read_batch(batch: pa.RecordBatch, parts: Int64s, weight: int, width: int) ->
     n = batch.num_rows
     rows, weights = np.empty((n, width), np.int64), np.empty(n, np.int64)
     return (rows, weights) if read_lanes(_pointer_in(array, b"arrow_array"), parts, weight, rows, weights) else None
+
+
+# Columns of a written part: bytes of a value, first lane, lanes.
+WRITTEN_COLUMNS = 3
+
+
+@inlined
+def padded(nbytes: Any) -> Any:
+    return (nbytes + 15) & ~np.int64(15)
+
+
+@kernel("b1(i8[:,::1], i8[::1], i8[:,::1], i1[::1])")
+def write_lanes(rows: Any, weights: Any, parts: Any, out: Any) -> Any:
+    """Writes each column after the other, from a multiple of 16 bytes on, and then the weights. False, with undefined
+    contents, if there are NULLs."""
+    n, at, used = rows.shape[0], np.int64(out.ctypes.data), np.int64(0)
+    for i in range(parts.shape[0]):
+        used = max(used, parts[i, 1] + parts[i, 2])
+    for j in range(n):
+        for lane in range(used, rows.shape[1]):
+            if rows[j, lane] != 0:
+                return False
+    for i in range(parts.shape[0]):
+        size, lane = parts[i, 0], parts[i, 1]
+        if size == 1:
+            for j in range(n):
+                as_int8(at)[j] = np.int8(rows[j, lane])
+        elif size == 2:
+            for j in range(n):
+                as_int16(at)[j] = np.int16(rows[j, lane])
+        elif size == 4:
+            for j in range(n):
+                as_int32(at)[j] = np.int32(rows[j, lane])
+        elif size == 8:
+            for j in range(n):
+                as_int64(at)[j] = rows[j, lane]
+        else:
+            for j in range(n):
+                as_int64(at)[2 * j] = rows[j, lane]
+                as_int64(at)[2 * j + 1] = rows[j, lane + 1] if parts[i, 2] == 2 else rows[j, lane] >> 63
+        at += padded(n * size)
+    for j in range(n):
+        as_int64(at)[j] = weights[j]
+    return True
+
+
+class WrittenRows:
+    """Writes rows and their weights as tables of a schema. `parts`: bytes of a value, first lane and lanes of each
+    column but the last, the weights."""
+
+    def __init__(self, parts: list[list[int]], schema: pa.Schema) -> None:
+        self._parts: Int64s = np.array(parts, np.int64).reshape(-1, WRITTEN_COLUMNS)
+        self._schema = schema
+        self._columns = [*zip(schema.types, [*(size for size, _, _ in parts), 8], strict=True)]
+
+    def table(self, rows: Int64s, weights: Int64s) -> pa.Table | None:
+        """None if there are NULLs."""
+        n, nbytes, columns = len(rows), 0, []
+        for _, size in self._columns:
+            nbytes += n * size + 15 & ~15
+        out = np.empty(nbytes, np.int8)
+        if not write_lanes(rows, weights, self._parts, out):
+            return None
+        buffer, at = pa.py_buffer(out), 0
+        for kind, size in self._columns:
+            columns.append(pa.Array.from_buffers(kind, n, [None, buffer.slice(at, n * size)]))
+            at += n * size + 15 & ~15
+        return pa.Table.from_arrays(columns, schema=self._schema)

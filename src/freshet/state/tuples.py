@@ -165,15 +165,15 @@ class Tuples:
     def live(self) -> int:
         return int(self.meta.data[LIVE])
 
-    def reserve(self, rows: int) -> None:
-        """Makes room for that many more rows."""
+    def reserve(self, rows: int, gone: int = 0) -> None:
+        """Makes room for that many more rows, after so many others are removed."""
         meta = self.meta.data
         need = int(meta[USED]) + rows
         if need > len(self.occupancy.data):
             self.lanes.grow(need)
             self.free.grow(self.lanes.capacity)
             self.occupancy.match(self.lanes.capacity)  # last: memory may fail, and its capacity implies the others'
-        widen(self.table, int(meta[LIVE]) + rows)
+        widen(self.table, int(meta[LIVE]) - gone + rows)
 
     def find(self, rows: Int64s) -> Slots:
         """Slot of each row (only its key lanes are read), -1 where absent."""

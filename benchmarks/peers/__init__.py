@@ -1,0 +1,1 @@
+"""Freshet next to other engines on the same streams: `make bench-peers`."""

@@ -1,0 +1,92 @@
+"""Transactions that one native call applies to tables and views, and what happens if one fails on the way."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from typing import Any
+
+import pytest
+
+import freshet
+from freshet.database.db import Database, inside
+from tests.oracle import RunningSum, duckdb_answer, same_bag
+
+MOST = 2**63 - 1
+QUERIES = {"rows": "SELECT a, b FROM t WHERE b > 0", "total": "SELECT a, SUM(b) AS s FROM t GROUP BY a"}
+
+
+def database(table: str) -> Database:
+    db = freshet.connect()
+    db.execute(table)
+    db.execute("CREATE TABLE u (a BIGINT, c DECIMAL(10, 2))")
+    for name, sql in QUERIES.items():
+        db.create_view(name, sql)
+    db.create_view("joined", "SELECT t.a, b, c FROM t, u WHERE t.a = u.a")
+    return db
+
+
+def is_native(db: Database, *tables: str) -> bool:
+    return inside(db).state.core._native(tables) is not None
+
+
+@pytest.mark.parametrize("key", ["a BIGINT, b BIGINT", "a BIGINT, b BIGINT PRIMARY KEY"])
+def test_answers_and_deltas(key: str) -> None:
+    db = database(f"CREATE TABLE t ({key})")
+    views = {name: db.view(name) for name in [*QUERIES, "joined"]}
+    sums = {name: RunningSum(view.to_arrow()) for name, view in views.items()}
+    assert is_native(db, "t") and is_native(db, "u", "t")
+    one = [{"a": i % 3, "b": i - 4} for i in range(12)]
+    transactions: tuple[dict[str, Any], ...] = (
+        {"t": one, "u": [{"a": 1, "c": Decimal(7)}, {"a": 1, "c": Decimal(7)}, {"a": 2, "c": Decimal(1)}]},
+        {"t": [{**row, "_weight": -1} for row in one[:5]] + [{"a": 1, "b": 99, "_weight": 1}]},
+        {"u": [{"a": 1, "c": Decimal(7), "_weight": -1}], "t": [{"a": 2, "b": 50}]},
+        {"t": [], "u": []},
+        {},
+    )
+    for changes in transactions:
+        tx = db.apply(changes)
+        for name, total in sums.items():
+            total.add(tx.deltas[name])
+            total.equals(views[name].to_arrow())
+    db.create_view("all_t", "SELECT * FROM t")
+    db.create_view("all_u", "SELECT * FROM u")
+    tables = {"t": db.view("all_t").to_arrow(), "u": db.view("all_u").to_arrow()}
+    for name, sql in QUERIES.items():
+        same_bag(views[name].to_arrow(), duckdb_answer(sql, tables))
+
+
+@pytest.mark.parametrize("key", ["a BIGINT, b BIGINT", "a BIGINT, b BIGINT PRIMARY KEY"])
+def test_a_failure_leaves_everything_as_it_was(key: str) -> None:
+    """The sum overflows after rows were removed from the tables and others were added."""
+    db = database(f"CREATE TABLE t ({key})")
+    db.apply({"t": [{"a": 1, "b": 5}, {"a": 1, "b": 6}], "u": [{"a": 1, "c": Decimal(3)}]})
+    names = [*QUERIES, "joined"]
+    before = {name: db.view(name).to_arrow() for name in names}
+    assert is_native(db, "u", "t")
+    removed = [{"a": 1, "b": 5, "_weight": -1}]
+    added = [{"a": 1, "b": MOST, "_weight": 1}, {"a": 1, "b": MOST - 1, "_weight": 1}]
+    with pytest.raises(freshet.ChangeError, match="no answer"):
+        db.apply({"u": [{"a": 1, "c": Decimal(3), "_weight": -1}, {"a": 2, "c": Decimal(4)}], "t": removed + added})
+    for name in names:
+        same_bag(db.view(name).to_arrow(), before[name])
+    tx = db.apply({"t": [*removed, {"a": 2, "b": 8, "_weight": 1}]})
+    assert sorted(map(tuple, (row.values() for row in tx.deltas["rows"].to_pylist()))) == [(1, 5, -1), (2, 8, 1)]
+    assert db.view("total").to_dicts() == [{"a": 1, "s": 6}, {"a": 2, "s": 8}]
+
+
+def test_dropped_views_are_forgotten() -> None:
+    db = database("CREATE TABLE t (a BIGINT, b BIGINT)")
+    db.apply({"t": [(1, 2)]})
+    db.execute("DROP VIEW total")
+    tx = db.apply({"t": [(1, 3)]})
+    assert set(tx.deltas) == {"rows", "joined"}
+    assert tx.deltas["rows"].to_pylist() == [{"a": 1, "b": 3, "_weight": 1}]
+
+
+def test_a_transaction_with_a_view_in_python() -> None:
+    """A view whose steps are not native makes the others of its tables run one after the other."""
+    db = database("CREATE TABLE t (a BIGINT, b BIGINT)")
+    db.create_view("ranked", "SELECT a, b, ROW_NUMBER() OVER (PARTITION BY a ORDER BY b) AS n FROM t")
+    assert not is_native(db, "t") and is_native(db, "u")
+    tx = db.apply({"t": [(1, 3), (1, 2)], "u": [(1, Decimal(4))]})
+    assert [tx.deltas[name].num_rows for name in ("rows", "joined", "ranked")] == [2, 2, 2]
