@@ -125,13 +125,13 @@ class Totals(ABC, Generic[P]):
         terms = products(argument) if any(r in self.inside for r in references(argument)) else None
         return (Product(False, (argument,)),) if terms is None else terms
 
-    def _inside(self, part: Part, expressions: Sequence[Expression]) -> list[Expression]:
+    def _inside(self, part: P, expressions: Sequence[Expression]) -> list[Expression]:
         return [e for e in expressions if any(self.inside.get(r) is part for r in references(e))]
 
     def _outside(self, conditions: Sequence[Expression]) -> Expression | None:
         return conjunction([self._moved(c) for c in conditions if not any(r in self.inside for r in references(c))])
 
-    def _number_of(self, part: Part, conditions: Sequence[Expression]) -> Expression:
+    def _number_of(self, part: P, conditions: Sequence[Expression]) -> Expression:
         """How many tuples of a part count. None of them is NULL: then the row above has no value."""
         counted = self._requested(part, count_of(conditions))
         return build("nullif", (counted, Literal(BIGINT, 0))) if conditions else counted
@@ -227,7 +227,7 @@ class Totals(ABC, Generic[P]):
         copies = multiply(counts, BIGINT) if counts else None
         return AggregateCall("sum", args, DOUBLE, False, self._outside(conditions), copies=copies, term=call.term)
 
-    def _requested(self, part: Part, call: AggregateCall) -> Expression:
+    def _requested(self, part: P, call: AggregateCall) -> Expression:
         place = part.column(call)
         return ColumnRef(call.type, part.number, place, f"a{place}", not function_of(call).counts)
 
