@@ -7,6 +7,7 @@ from hypothesis import event, given
 from hypothesis import strategies as st
 
 import freshet
+from freshet.plans.model import LookedUpPlan
 from tests.small_tables import COLUMNS, TableModel, follow
 
 ORDER = ("=", "=", "=", "IS NOT DISTINCT FROM", "<", "<>")
@@ -70,6 +71,15 @@ def _state(kind: str, n: int) -> int:
     view = db.create_view("v", f"{LEFT} {kind} {RIGHT}")
     assert view.count() == {"UNION": 3, "EXCEPT": 1, "INTERSECT": 1}[kind] * n * n // 4
     return int(db.metrics()["state_bytes"] - before)
+
+
+@pytest.mark.parametrize("last", ["UNION", "EXCEPT"])
+def test_several_sides_store_nothing(last: str) -> None:
+    """UNION within UNION or below EXCEPT counts no rows, so it is written as UNION ALL; it is looked up as UNION."""
+    third = "SELECT s.a, s.b, t.a AS c FROM s JOIN t ON s.b = t.b"
+    plan = freshet.plan(f"({LEFT} UNION {RIGHT}) {last} {third}", TABLES)
+    assert isinstance(plan.root, LookedUpPlan) and isinstance(plan.root.left, LookedUpPlan)
+    assert "state" not in " ".join(plan.root.guarantee.lost)
 
 
 @pytest.mark.parametrize("kind", ["UNION", "EXCEPT", "INTERSECT"])

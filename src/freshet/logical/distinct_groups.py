@@ -5,9 +5,11 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import replace
+from functools import reduce
 
 from freshet.logical.attributes import Attributes, equality
-from freshet.logical.query import AnyQuery, Grouping, Query
+from freshet.logical.kinds import SetKind
+from freshet.logical.query import AnyQuery, Grouping, Query, SetOperation, UnionAll
 from freshet.scalar.expression import AggregateCall, ColumnRef, GroupRef, references, transform, walk
 from freshet.scalar.types import BIGINT
 
@@ -59,7 +61,10 @@ def as_counted(query: Query) -> Query | None:
 
 
 def as_set(query: AnyQuery) -> AnyQuery:
-    """A query whose reader ignores duplicates."""
+    """A query whose reader ignores duplicates; UNION ALL as UNION, in which rows can be looked up."""
+    if isinstance(query, UnionAll):
+        sides = map(as_set, query.inputs)
+        return reduce(lambda left, right: SetOperation(SetKind.UNION, False, left, right, query.fields), sides)
     return replace(query, distinct=True) if isinstance(query, Query) and query.grouping is None else query
 
 
