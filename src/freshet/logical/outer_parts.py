@@ -80,10 +80,11 @@ def _is_carried(call: AggregateCall, within: set[int]) -> bool:
     read = {r for e in call.reads for r in references(e)}
     if not read & within:
         return True
-    if call.distinct or not all(map(is_total, call.reads)):
+    if call.distinct:
         return False
     if function_of(call).idempotent:
-        return function_of(call).greatest is not None and function_of(call).of_itself and len(read) == 1
+        is_end = function_of(call).greatest is not None and function_of(call).of_itself
+        return is_end and len(read) == 1 and all(map(is_total, call.reads))
     return splits(call)
 
 

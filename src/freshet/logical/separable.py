@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from freshet.aggregates import function_of
 from freshet.logical.extremes import taken_apart
-from freshet.logical.products import is_exact, products, unproven
+from freshet.logical.products import double_factors, is_exact, products, unproven
 from freshet.logical.query import Block, Query, Relation, TableSchema
 from freshet.scalar.expression import AggregateCall, Expression, GroupRef, references
 from freshet.scalar.functions.compiled import is_total
@@ -41,6 +41,8 @@ def splits(call: AggregateCall) -> bool:
         return all(_is_local(a) or (products(a) is not None and _is_checked(a, call)) for a in call.args)
     if is_exact(call.args[0].type):
         return products(call.args[0]) is not None and _is_checked(call.args[0], call)
+    if function_of(call).adds and double_factors(call.args[0]) is not None:
+        return True
     return all(map(_is_local, call.args)) and len(frozenset().union(*map(references, call.args))) <= 1
 
 
