@@ -29,6 +29,7 @@ from freshet.state.tree_table import (
     CHECKS,
     CHECKS_END,
     CHILD_BEST,
+    CHILD_COUNTS,
     CHILD_KEY,
     CHILD_LINKS,
     CHILD_SECONDS,
@@ -227,6 +228,9 @@ class CounterTree:
         ):
             array.grow(room)
             row[column] = array.data.ctypes.data
+        if order.counts is not None:
+            order.counts.grow(below)
+            row[CHILD_COUNTS] = order.counts.data.ctypes.data
         second = order.second
         if second is None:
             return

@@ -66,6 +66,7 @@ class OrderedEdge:
     live_sides: Growable
     ends: Growable
     second: SecondValues | None
+    counts: Growable | None  # of each child: how many are in its subtree of the treap (state/counted_chain)
 
     @classmethod
     def make(cls, scope: Scope, child: int, parent: int, comparison: Comparison) -> OrderedEdge:
@@ -84,6 +85,7 @@ class OrderedEdge:
             live_sides=pair("livesides"),
             ends=scope.array(f"ends{child}", np.int32, columns=ENDS_COLUMNS),
             second=None if comparison.second is None else SecondValues.make(scope, child, comparison.second),
+            counts=scope.array(f"counts{child}", np.int64) if comparison.counted else None,
         )
 
     def assign(self, node: int, source: Source, slots: Slots) -> None:

@@ -16,6 +16,7 @@ from freshet.plans.arms import Arms
 from freshet.plans.bags import bag_relation
 from freshet.plans.choice import Choice
 from freshet.plans.comparisons import Compared, compared, is_second
+from freshet.plans.counted import with_counted
 from freshet.plans.distinct_tree import distinct_tree
 from freshet.plans.guarantee import described, guarantee
 from freshet.plans.layout import Inner, TreeLayout
@@ -119,6 +120,7 @@ class SelectPlanner:
             () if self.choice.wanted is None else self.choice.wanted.shares,
             copies=query.copies,
         )
+        plan = with_counted(plan)
         return replace(plan, guarantee=guarantee(query, self._verdict(readable, inner.attributes, arms_from), plan))
 
     def _constant(self) -> QueryPlan:

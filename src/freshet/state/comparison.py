@@ -21,7 +21,9 @@ from typing import Any
 
 import numpy as np
 
-from freshet.state.kernel import as_int64, inlined
+from freshet.state.chains import child_key, parent_key
+from freshet.state.counted_chain import count_above, refresh_counts
+from freshet.state.kernel import as_int64, inlined, kernel
 from freshet.state.second_value import first_after, last_before, refresh_best
 from freshet.state.sorted_chain import (
     HEAD,
@@ -38,10 +40,12 @@ from freshet.state.sorted_chain import (
     value_at,
 )
 from freshet.state.tree_table import (
+    ALIVE,
     ANY_DISTANCE,
     AT_MOST,
     BAND,
     CHILD_BEST,
+    CHILD_COUNTS,
     CHILD_KEY,
     CHILD_SECONDS,
     CHILD_SIDES,
@@ -55,7 +59,9 @@ from freshet.state.tree_table import (
     PARENT_SIDES,
     PARENT_VALUES,
     SECOND,
+    UNCOUNTED,
     UNEQUAL,
+    WEIGHT,
     child_links_of,
     child_sides_of,
     child_values_of,
@@ -73,6 +79,7 @@ from freshet.state.tree_table import (
     parent_of,
     parent_sides_of,
     parent_values_of,
+    status_of,
 )  # fmt: skip
 
 _MOST = np.int64(np.iinfo(np.int64).max)
@@ -197,6 +204,9 @@ def change_child(t: Any, c: Any, k: Any, s: Any, adding: Any, out: Any, n: Any) 
     if column(t, c, SECOND) != NONE:
         seconds, best = as_int64(column(t, c, CHILD_SECONDS)), as_int64(column(t, c, CHILD_BEST))
         refresh_best(ends, at + CHILDREN, sides, values, seconds, best, s)
+    if column(t, c, CHILD_COUNTS) != UNCOUNTED:
+        counts = as_int64(column(t, c, CHILD_COUNTS))
+        refresh_counts(ends, at + CHILDREN, sides, values, column(t, c, WEIGHT), counts, s)
     any1, least1, most1 = extremes(ends, at + CHILDREN, values)
     if not adding:  # from here on 0 is the smaller state, 1 the larger
         any0, any1 = any1, any0
@@ -319,6 +329,31 @@ def next_child(t: Any, c: Any, k: Any, p: Any, s: Any) -> Any:
         if not has_enough(t, c, as_int64(column(t, c, CHILD_SECONDS))[found - 1], least):
             found = 1 + beyond_both(t, c, CHILDREN, child_sides_of(t, c), values, k, least, found - 1)
     return found - 1 if found and holds(op, a, value_at(values, found - 1)) else np.int64(-1)
+
+
+@inlined
+def count_children(t: Any, c: Any, p: Any) -> Any:
+    """How many children compare with parent p, with their copies; the edge counts them."""
+    k = parent_key(t, c, p)
+    if k < 0:
+        return np.int64(0)
+    ends, at, sides, values = ends_of(t, c), ENDS_COLUMNS * k + CHILDREN, child_sides_of(t, c), child_values_of(t, c)
+    weights, counts, a = column(t, c, WEIGHT), as_int64(column(t, c, CHILD_COUNTS)), value_at(parent_values_of(t, c), p)
+    return count_above(ends, at, sides, values, weights, counts, a, comparison_of(t, c) == AT_MOST)
+
+
+@kernel("void(i8, i8, i4[::1])")
+def recount(tree: Any, c: Any, slots: Any) -> None:
+    """Tuples of node c, which its edge counts, have other copies than before."""
+    t = as_int64(tree)
+    sides, values, status = child_sides_of(t, c), child_values_of(t, c), status_of(t, c)
+    weights, counts = column(t, c, WEIGHT), as_int64(column(t, c, CHILD_COUNTS))
+    for slot in slots:
+        s = np.int64(slot)
+        if status[s] >= ALIVE:
+            k = child_key(t, c, s)
+            if k >= 0:
+                refresh_counts(ends_of(t, c), ENDS_COLUMNS * k + CHILDREN, sides, values, weights, counts, s)
 
 
 @inlined
