@@ -18,7 +18,7 @@ from freshet.engine.join_results import JoinResults
 from freshet.engine.maintained import Outlet
 from freshet.engine.orders import Order, make_order
 from freshet.engine.sources import KeyColumn, Source
-from freshet.engine.work import JOINED, PLACED
+from freshet.engine.work import CHECKED, JOINED, PLACED
 from freshet.logical.kinds import JoinKind
 from freshet.plans.model import QueryPlan
 from freshet.scalar.evaluate import evaluate_filter
@@ -231,9 +231,11 @@ class Join:
         self.out.extend(self._counted(self.results.rows(order, tuples, weights, order.buffers)))
 
     def _counted(self, chunks: Iterator[Rows]) -> Iterator[Rows]:
+        self.tree.looked[0] = 0
         for rows in chunks:
             self.work.data[JOINED] += len(rows)
             yield rows
+        self.work.data[[JOINED, CHECKED]] += self.tree.looked[0]  # rows that failed a comparison
 
     def answer(self, rows: int) -> Iterator[Rows]:
         """All results, `rows` at a time."""

@@ -169,8 +169,7 @@ def _key(edge: Edge, shown: Any) -> list[str]:
         c = edge.comparison
         band = "" if c.band is None else f" and no further than {c.band:,}"
         keys.append(f"{describe(c.parent, shown)} {c.operator} {describe(c.child, shown)}{band}")
-        if c.second is not None:
-            keys.append(f"{describe(c.second.parent, shown)} {c.second.operator} {describe(c.second.child, shown)}")
+        keys += [f"{describe(f.parent, shown)} {f.operator} {describe(f.child, shown)}" for f in c.further]
     return keys + [f"if {describe(c, shown)}" for c in edge.condition]
 
 
