@@ -3,6 +3,10 @@
 For each tuple, `best` is the greatest second value in its subtree of the chain's treap. So a search skips subtrees
 without a sufficient value, as in a priority search tree: a chain in order of one value answers for two comparisons at
 once. Arguments are those of `sorted_chain`; `at` is the place of the chain's root.
+
+Static range trees that are merged as they grow are searched in half the time and filled in a tenth of it (`make
+bench-papers`, iedyn-structures), but this treap also deletes in O(log n), gives the next tuple in order, and is the one
+that support and bands use anyway.
 """
 
 from __future__ import annotations
