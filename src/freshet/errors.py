@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-
 _WIDE, _BEFORE = 160, 60  # characters of a line in an error, and of those before its position
 _SHOWN = 60  # characters of a value in an error
 _FACT, _REMEDY = 170, 100  # characters of a message with long quotes
@@ -84,7 +82,7 @@ class SqlError(FreshetError):
 
 def _readable(message: str) -> str:
     """A message of one line that is short enough to read, whatever it quotes."""
-    message = re.sub(r"\s*\n\s*", " ", message)
+    message = " ".join(line.strip() for line in message.split("\n"))
     if len(message) <= _FACT + _REMEDY:
         return message
     fact, _, remedy = message.rpartition("; ")

@@ -82,6 +82,32 @@ def test_joins_and_keys_are_by_value() -> None:
 
 
 @pytest.mark.parametrize(
+    ("condition", "holds"),
+    [
+        ("k = (1, 'x')", [True, False, None]),
+        ("(1, 'x') <=> k", [True, False, False]),
+        ("k < (1, 'x')", [False, True, None]),
+        ("k = (1, NULL)", [False, True, None]),
+        ("NAMED_STRUCT('c', n, 'd', 2) >= (20, 2)", [False, True, True]),
+    ],
+)
+def test_structs_are_compared_with_rows(condition: str, holds: list[bool | None]) -> None:
+    db = freshet.connect()
+    db.execute("CREATE TABLE p (n INT, k STRUCT<a: INT, b: STRING>)")
+    view = db.create_view("v", f"SELECT {condition} AS c FROM p ORDER BY n")
+    db.apply({"p": [(10, (1, "x")), (20, (1, None)), (30, None)]})
+    assert [row["c"] for row in view.to_dicts()] == holds
+
+
+@pytest.mark.parametrize("row", ["(1, 2)", "(1, 'x', 3)"])
+def test_structs_are_not_compared_with_other_rows(row: str) -> None:
+    db = freshet.connect()
+    db.execute("CREATE TABLE p (k STRUCT<a: INT, b: STRING>)")
+    with pytest.raises(freshet.SqlError, match=r"a row (has STRING where the other has INT|is compared with k, which)"):
+        db.create_view("v", f"SELECT k = {row} AS c FROM p")
+
+
+@pytest.mark.parametrize(
     ("row", "words"),
     [
         ({"id": 1, "a": 1}, "a is 1, not a value of ARRAY<INT>; give lists"),

@@ -186,7 +186,7 @@ def test_an_edited_plan_with_shares(spark: SparkSession, tmp_path: Path) -> None
     assert seen.rows["paths"] == in_process(job)["paths"]
     kept = snapshot(spark, str(tmp_path / "checkpoint"), "paths")
     assert Counter(tuple(r) for r in kept.collect()) == seen.rows["paths"]
-    with pytest.raises(StateError, match="made by another job"):
+    with pytest.raises(StateError, match="created by another job"):
         run(spark, job, tmp_path, {"paths": freshet.plan(job.views["paths"], job.catalog)})
 
 

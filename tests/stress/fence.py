@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from freshet.state import arena
+from freshet.state import arena, pages
 
 _libc = ctypes.CDLL(None, use_errno=True)
 _libc.mmap.restype = ctypes.c_void_p
@@ -29,7 +29,7 @@ _freed: deque[tuple[int, int]] = deque()
 def build() -> None:
     """From here on arrays in memory stand behind fences."""
     arena.allocate = _fenced
-    arena.reserve = lambda nbytes: None  # no array grows in place
+    pages.reserve = lambda nbytes: None  # no array grows in place
 
 
 def _fenced(shape: tuple[int, ...], dtype: np.dtype[Any]) -> npt.NDArray[Any]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -67,7 +66,7 @@ def _prompt(words: Callable[[], list[str]]) -> Callable[[], str]:
     @Condition
     def unfinished() -> bool:
         text = kept.default_buffer.text
-        return bool(text.strip()) and not is_command(text) and not re.search(r";\s*$", text)
+        return bool(text.strip()) and not is_command(text) and not text.rstrip().endswith(";")
 
     @bindings.add("enter", filter=unfinished)
     def another_line(event: KeyPressEvent) -> None:

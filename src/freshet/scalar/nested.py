@@ -24,13 +24,11 @@ from freshet.scalar.column import Column
 from freshet.scalar.types import Type
 from freshet.state import nested as form
 from freshet.state import wide
-from freshet.state.arrays import BYTES, TEXT, Bools, Int64s
+from freshet.state.arrays import BYTES, TEXT, Bools, Int64s, one_text
 
 _WIDTHS = {"VOID": 0, "BOOLEAN": 1, "TINYINT": 1, "SMALLINT": 2, "INT": 4, "DATE": 4, "MONTHS": 4}
-_NULL = pa.scalar(bytes([form.NULL_PART]), BYTES)
-_VALUE = pa.scalar(bytes([form.VALUE_PART]), BYTES)
-_END = pa.scalar(bytes([form.END]), BYTES)
-_NOTHING = pa.scalar(b"", BYTES)
+_NULL, _VALUE, _END = (one_text(bytes([part]), BYTES)[0] for part in (form.NULL_PART, form.VALUE_PART, form.END))
+_NOTHING = one_text(b"", BYTES)[0]
 _NO_SPANS = np.empty((0, 2), np.int64)
 _NO_BYTES = np.empty(0, np.uint8)
 

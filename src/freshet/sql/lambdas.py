@@ -18,7 +18,7 @@ from freshet.sql.source import Statement, sql_of
 Bind = Callable[[exp.Expr], Expression]
 
 #: How many parameters the function of elements may have, and whether it is one of a map.
-_OF_ELEMENTS = {
+OF_ELEMENTS = {
     "transform": (1, 2, "ARRAY"), "filter": (1, 2, "ARRAY"), "exists": (1, 1, "ARRAY"), "forall": (1, 1, "ARRAY"),
     "map_filter": (2, 2, "MAP"), "transform_values": (2, 2, "MAP"),
 }  # fmt: skip
@@ -56,9 +56,9 @@ class LambdaBinder:
     def call(self, name: str, parts: Sequence[exp.Expr], node: exp.Expr) -> Expression:
         if name in ("aggregate", "reduce"):
             return self._aggregate(parts, node)
-        if name not in _OF_ELEMENTS:
+        if name not in OF_ELEMENTS:
             self.statement.refuse(f"{name.upper()} with a function of elements", "write it with other functions", node)
-        least, most, kind = _OF_ELEMENTS[name]
+        least, most, kind = OF_ELEMENTS[name]
         self._count(name, parts, 2, 2, node)
         value = self.bind(parts[0])
         if value.type.name != kind:

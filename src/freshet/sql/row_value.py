@@ -46,16 +46,30 @@ class RowComparison:
             other = right if mine is not None else left
             if isinstance(other, exp.Null):
                 return Literal(types.BOOLEAN, None)
-            written = sql_of(other)
-            self.statement.fail(
-                f"a row is compared with {written}, which is not a row; write a row of the same length", self.node
-            )
+            return self._with_struct(name, self.bind(other), other, mine or theirs or [], mine is None)
         if name in ("eq", "not_distinct"):
             return self._equal(mine, theirs)
         if name in ("ne", "distinct_from"):
             return self.build("not", [self._equal(mine, theirs)])
         before = self._before(mine, theirs) if name in ("lt", "ge") else self._before(theirs, mine)
         return self.build("not", [before]) if name in ("ge", "le") else before
+
+    def _with_struct(
+        self, name: str, struct: Expression, written: exp.Expr, row: list[exp.Expr], is_first: bool
+    ) -> Expression:
+        """A struct compared with a row, which becomes a struct of the same field names. Unlike a row it may be NULL."""
+        fields = struct.type.fields
+        if struct.type.name != "STRUCT" or len(fields) != len(row):
+            message = f"a row is compared with {sql_of(written)}, which is not a row; write a row of the same length"
+            self.statement.fail(message, self.node)
+        named: list[Expression] = []
+        for (field, type), part in zip(fields, row, strict=True):
+            value = self.bind(part)
+            if value.type.name != "VOID":
+                self._check(type, value.type)
+            named += [Literal(types.STRING, field), value]
+        other = self.build("named_struct", named)
+        return self.build(name, [struct, other] if is_first else [other, struct])
 
     def one_of(self, left: exp.Expr, rows: list[exp.Expr]) -> Expression:
         equalities = [self.compare("eq", left, row) for row in rows]
@@ -99,11 +113,13 @@ class RowComparison:
                 continue
             a, b = self.bind(x), self.bind(y)
             a, b = (functions.cast(e, t) if e.type.name == "VOID" else e for e, t in ((a, b.type), (b, a.type)))
-            if not _comparable(a.type, b.type):
-                message = f"a row has {a.type} where the other has {b.type}; CAST one of them"
-                self.statement.fail(message, self.node)
+            self._check(a.type, b.type)
             made.append((a, b))
         return made
+
+    def _check(self, one: Type, other: Type) -> None:
+        if not _comparable(one, other):
+            self.statement.fail(f"a row has {one} where the other has {other}; CAST one of them", self.node)
 
 
 def _comparable(one: Type, other: Type) -> bool:

@@ -184,11 +184,11 @@ class ScalarBinder:
             self.statement.fail("* means several columns, but one value is needed here; name the column", node)
         parts = [part for part in (node.args.get(p) for p in ("catalog", "db", "table", "this")) if part is not None]
         named = 1 if len(parts) == 1 else self._named_parts(parts)
-        if named == 0:
+        if named in (0, len(parts)):
             if len(parts) > 2:
                 self.statement.refuse(sql_of(node), "qualify a column with its table or alias only", node)
-            return self.column(node)
-        value = self.column(exp.Column(this=parts[named - 1], table=parts[0] if named == 2 else None))
+            return self.column(node)  # not a copy: a clause may recognize its columns by identity
+        value = self.column(exp.Column(this=parts[named - 1].copy(), table=parts[0].copy() if named == 2 else None))
         for field in parts[named:]:
             value = self.build("field", [value, Literal(types.STRING, field.name)], node)
         return value

@@ -352,16 +352,12 @@ def _settle(node: exp.Expr) -> None:
 
 
 def sql_of(node: exp.Expr) -> str:
-    """A part of a statement in SQL, on one line; only its first word if a part of it is missing, as in DAYOFYEAR()."""
-    if any(_is_incomplete(part) for part in node.walk()):
+    """A part of a statement in SQL, on one line. Of a call without all of its arguments, for which sqlglot's generator
+    may fail in any of these ways, only the kind."""
+    try:
+        return node.sql(dialect=Reader, comments=False, unsupported_level=ErrorLevel.IGNORE)
+    except (AttributeError, KeyError, TypeError):
         return node.key.upper()
-    return node.sql(dialect=Reader, comments=False, unsupported_level=ErrorLevel.IGNORE)
-
-
-def _is_incomplete(node: exp.Expr) -> bool:
-    """Whether a required argument is missing: the parser does not check the calls that it composes of others, and SQL
-    cannot be generated for them."""
-    return any(required and node.args.get(name) is None for name, required in node.arg_types.items())
 
 
 def offset_of(node: exp.Expr) -> int | None:

@@ -1,8 +1,8 @@
 """The arena: named growable arrays, which hold all state.
 
 An arena is in memory, or in a directory with one memory-mapped file for each array. In memory, an array that has become
-large gets a range of addresses as large as all physical memory, in which the system allocates pages when they are
-touched: from then on it grows in place, in small steps, without copying. Arrays with the same number of rows grow at
+large gets a range of addresses as large as all physical memory (pages.py): from then on it grows in place, in small
+steps, without copying. Arrays with the same number of rows grow at
 different times, so that no transaction pays for the growth of all of them. Attaching to a directory maps the files and
 reads nothing else, so it costs O(number of arrays). An arena in memory may begin with arrays that were stored elsewhere
 (`kept`), which are used without copying. New capacity always holds the array's `fill`. All bytes are counted by the
@@ -15,9 +15,7 @@ import errno
 import json
 import mmap
 import os
-import sys
 from collections.abc import Iterator, Mapping
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 from zlib import crc32
@@ -27,16 +25,12 @@ import numpy.typing as npt
 
 from freshet.budget import Memory
 from freshet.errors import StateError
+from freshet.state import pages
 
 _MANIFEST = "arena.json"
 _LEAST = 64  # rows of the smallest array
-_LARGE = 1 << 20  # bytes from which on an array gets a range of addresses
+_LARGE = 1 << 18  # bytes from which on an array gets a range of addresses
 _STEP = 1 << 18  # bytes by which such an array grows, at most
-_PHYSICAL = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-_RANGE = min(_PHYSICAL, 1 << 36)
-_FLAGS = (
-    mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | getattr(mmap, "MAP_NORESERVE", 0x4000 if sys.platform == "linux" else 0)
-)
 
 
 SavedArray = tuple[list[Any], npt.NDArray[Any]]
@@ -56,21 +50,6 @@ def allocate(shape: tuple[int, ...], dtype: np.dtype[Any]) -> npt.NDArray[Any]:
     return np.empty(shape, dtype)
 
 
-def reserve(nbytes: int) -> mmap.mmap | None:
-    """Reserves addresses for at least `nbytes` bytes, which read as zeros; None if the system refuses. The system
-    reserves addresses even without memory for them, so impossible sizes are refused here."""
-    if nbytes > _PHYSICAL:
-        raise MemoryError(f"an array of {nbytes:,} bytes; this machine has {_PHYSICAL:,}")
-    try:
-        range = mmap.mmap(-1, max(_RANGE, 2 * nbytes), _FLAGS)
-    except (OSError, ValueError):
-        return None
-    if hasattr(mmap, "MADV_HUGEPAGE"):  # kernels read it at random: with small pages most reads would miss the TLB
-        with suppress(OSError):  # a system without huge pages
-            range.madvise(mmap.MADV_HUGEPAGE)
-    return range
-
-
 class Growable:
     """An array whose `data` is replaced by a new array when it grows; readers must then read `data` again."""
 
@@ -80,6 +59,7 @@ class Growable:
         "_inode",
         "_map",
         "_memory",
+        "_range",
         "columns",
         "data",
         "dtype",
@@ -95,7 +75,8 @@ class Growable:
         self.name, self.dtype, self.columns, self.fill = name, np.dtype(dtype), columns, fill
         self._memory, self._ahead = memory, ahead(name)
         self._file = file
-        self._map: mmap.mmap | None = None
+        self._map: mmap.mmap | None = None  # of the file
+        self._range: pages.Range | None = None
         self._inode = 0
         self.watchers: list[Any] = []  # called after every growth, because they hold addresses
         if kept is not None:
@@ -129,8 +110,7 @@ class Growable:
         have = len(self.data)
         if rows <= have:
             return
-        in_place = self._map is not None and self._file is None
-        step = _STEP // self._row_bytes if in_place else have
+        step = have if self._range is None else _STEP // self._row_bytes
         self.match(max(rows, have + int(step * self._ahead), _LEAST))
 
     def match(self, rows: int) -> None:
@@ -152,25 +132,26 @@ class Growable:
             self.data[have:] = self.fill
             return
         wanted = rows * self._row_bytes
-        if wanted >= _LARGE and (self._map is None or wanted > len(self._map)):
-            self._into(reserve(wanted), have)
-        if self._map is not None and wanted <= len(self._map):
-            self.data = self._mapped(self._map, rows)
+        if wanted >= _LARGE and (self._range is None or wanted > len(self._range)):
+            self._into(pages.reserve(wanted), have)
+        if self._range is not None and wanted <= len(self._range):
+            self.data = self._mapped(self._range, rows)
             if self.fill:
                 self.data[have:] = self.fill
+            self._range.prepare(wanted)
             return
         bigger = allocate((rows, self.columns) if self.columns else (rows,), self.dtype)
         bigger[:have] = self.data
         bigger[have:] = self.fill
         self.data = bigger
 
-    def _into(self, range: mmap.mmap | None, have: int) -> None:
+    def _into(self, range: pages.Range | None, have: int) -> None:
         if range is not None:
             self._mapped(range, have)[...] = self.data
-        self._map = range
+        self._range = range
 
-    def _mapped(self, range: mmap.mmap, rows: int) -> npt.NDArray[Any]:
-        return self._shape(np.frombuffer(range, self.dtype, rows * max(self.columns, 1)))
+    def _mapped(self, range: pages.Range, rows: int) -> npt.NDArray[Any]:
+        return self._shape(np.frombuffer(range.map, self.dtype, rows * max(self.columns, 1)))
 
     def shrink(self, rows: int) -> None:
         """Frees the memory beyond that many rows, if it is most of the array. Files are not shrunk."""
@@ -180,7 +161,7 @@ class Growable:
         kept = Growable(self.name, self.dtype, self.columns, self.fill, None, Memory())
         kept.match(rows)
         kept.data[:rows] = self.data[:rows]
-        self.data, self._map = kept.data[:rows], kept._map
+        self.data, self._range = kept.data[:rows], kept._range
         self._memory.give((have - rows) * self._row_bytes)
         self.changed()
 
@@ -217,7 +198,7 @@ class Growable:
         """Frees the memory permanently."""
         self.watchers.clear()
         self._memory.give(self.nbytes)
-        self.data, self._map = self._shape(np.empty(0, self.dtype)), None
+        self.data, self._map, self._range = self._shape(np.empty(0, self.dtype)), None, None
 
 
 class Arena:

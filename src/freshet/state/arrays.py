@@ -29,6 +29,16 @@ def is_bytes(kind: pa.DataType) -> bool:
     return bool(is_some or pt.is_fixed_size_binary(kind))
 
 
+def one_text(value: object, kind: pa.DataType) -> pa.Array:
+    """An array of one text, or of one value of bytes: the same as pa.array, which imports pandas to check for a Series.
+    For constants of modules."""
+    if value is None:
+        return pa.nulls(1, kind)
+    assert isinstance(value, str | bytes)
+    data = value.encode() if isinstance(value, str) else value
+    return pa.Array.from_buffers(kind, 1, [None, pa.py_buffer(np.array([0, len(data)], np.int64)), pa.py_buffer(data)])
+
+
 def taken(array: Any) -> Any:
     """The array in the form that kernels are compiled for, contiguous and writable: a copy if necessary, because a call
     with another kind of array would compile the kernel again."""

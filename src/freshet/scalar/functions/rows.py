@@ -15,7 +15,7 @@ from freshet.scalar.column import Column, take_text
 from freshet.scalar.expression import Literal, Reference
 from freshet.scalar.functions.registry import Columns, Node
 from freshet.scalar.types import BINARY, TIME_RANGE, Type
-from freshet.state.arrays import BYTES, TEXT, Bools, Int64s
+from freshet.state.arrays import BYTES, TEXT, Bools, Int64s, one_text
 from freshet.state.wide import split
 
 #: The validity of rows without NULLs, in the form for kernels: one value for all rows.
@@ -120,20 +120,11 @@ def constant(literal: Literal) -> Column:
     value, t = literal.value, literal.type
     valid = np.zeros(1, np.bool_) if value is None else None
     if t.pooled:
-        return Column(t, _one_text(value, t.pooled), valid)
+        return Column(t, one_text(value, t.pooled), valid)
     if t.is_fraction:
         return Column(t, np.array([value if value is not None else 0.0], np.float64), valid)
     hi, lo = split(int(value or 0))
     return Column(t, np.array([lo], np.int64), valid, None if hi == lo >> 63 else np.array([hi], np.int64))
-
-
-def _one_text(value: object, type: pa.DataType) -> pa.Array:
-    """The same as pa.array, which imports pandas to check for a Series; for constants of modules."""
-    if value is None:
-        return pa.nulls(1, type)
-    assert isinstance(value, str | bytes)
-    data = value.encode() if isinstance(value, str) else value
-    return pa.Array.from_buffers(type, 1, [None, pa.py_buffer(np.array([0, len(data)], np.int64)), pa.py_buffer(data)])
 
 
 def constants(literals: Sequence[Literal]) -> Column:

@@ -12,6 +12,7 @@ from freshet.scalar.column import Column
 from freshet.scalar.expression import Call, Expression, Literal
 from freshet.scalar.functions.casting import cast
 from freshet.scalar.functions.elements import kept
+from freshet.scalar.functions.nulls import IF_ANY_OR_ELSE
 from freshet.scalar.functions.registry import Function, Step, declare, refuse
 from freshet.scalar.nested import Lists, fields_of, make_lists, make_structs
 from freshet.scalar.types import TIMESTAMP, array_of, struct_of
@@ -58,5 +59,5 @@ def _windows(call: Call) -> Step:
 
 declare(
     Function("time_windows", strict=_windows, total=True),
-    Function("window_time", "a window of time", _resolve_time, _time, nested=True, total=True),
+    Function("window_time", "a window of time", _resolve_time, _time, nulls=IF_ANY_OR_ELSE, nested=True, total=True),
 )
