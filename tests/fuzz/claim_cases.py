@@ -125,9 +125,13 @@ class _Query:
             return f"{self.joined[-1]} = {self.column(right)}"
         operator = self.random.choice(("<", ">=", "<>"))
         compared = f"{self.column(left)} {operator} {self.column(right)}"
-        if chance > 0.98:
-            return f"{compared} AND {self.column(left)} {random_order(self.random)} {self.column(right)}"
-        return compared if chance > 0.95 else f"{self.column(left)} = {self.column(right)} AND {compared}"
+        if chance > 0.975:
+            more = (
+                f"{self.column(left)} {random_order(self.random)} {self.column(right)}"
+                for _ in range(self.random.choice((1, 1, 2)))
+            )
+            return " AND ".join((compared, *more))
+        return compared if chance > 0.94 else f"{self.column(left)} = {self.column(right)} AND {compared}"
 
     def sides(self) -> str:
         """Set operations of joins, most of which show what identifies their rows."""
