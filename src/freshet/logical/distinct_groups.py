@@ -60,6 +60,18 @@ def as_counted(query: Query) -> Query | None:
     return replace(query, grouping=Grouping(keys, (AggregateCall("count", (), BIGINT),)), outputs=outputs)
 
 
+def as_union(query: Query) -> SetOperation[AnyQuery] | None:
+    """The distinct rows of a UNION ALL as a UNION; None for any other query."""
+    source = query.relations[0].source if len(query.relations) == 1 else None
+    if not isinstance(source, UnionAll) or not query.distinct or query.grouping is not None:
+        return None
+    own = [o.column if isinstance(o, ColumnRef) else None for o in query.outputs]
+    if query.block.predicates or query.block.arms or query.where or own != [*range(len(source.fields))]:
+        return None
+    union = as_set(source)
+    return replace(union, fields=query.fields) if isinstance(union, SetOperation) else None
+
+
 def as_set(query: AnyQuery) -> AnyQuery:
     """A query whose reader ignores duplicates; UNION ALL as UNION, in which rows can be looked up."""
     if isinstance(query, UnionAll):
