@@ -177,3 +177,8 @@ def test_copies_and_change_types() -> None:
         freshet.enclosure(table, freshet.plan("SELECT x FROM a", DDL))
     with pytest.raises(freshet.ChangeError, match="a transaction is a int"):
         freshet.enclosure([3])
+
+
+def test_a_query_without_tables() -> None:
+    plan = freshet.plan("SELECT 1 AS a", "CREATE TABLE t (a INT)")
+    assert freshet.enclosure([{"t": [{"a": 1}]}], plan).trees == ()

@@ -7,6 +7,7 @@ from hypothesis import event, given
 from hypothesis import strategies as st
 
 import freshet
+from freshet.plans.model import LookedUpPlan
 from tests.small_tables import COLUMNS, TableModel, follow
 
 ORDER = ("=", "=", "=", "IS NOT DISTINCT FROM", "<", "<>")
@@ -40,6 +41,8 @@ def combined(draw: st.DrawFn, tables: list[TableModel]) -> str:
     for part in parts[1:]:
         operation = draw(st.sampled_from(("UNION", "EXCEPT", "INTERSECT")))
         sql = f"({sql}) {operation} {part}" if draw(st.booleans()) else f"{part} {operation} ({sql})"
+    if draw(st.integers(0, 5)) == 0:
+        sql = f"SELECT DISTINCT * FROM ({' UNION ALL '.join(parts)}) u"
     around: str = draw(st.sampled_from(("{}",) * 4 + ("SELECT k0, COUNT(*) AS n FROM ({}) u GROUP BY k0",)))
     return around.format(sql)
 
@@ -70,6 +73,22 @@ def _state(kind: str, n: int) -> int:
     view = db.create_view("v", f"{LEFT} {kind} {RIGHT}")
     assert view.count() == {"UNION": 3, "EXCEPT": 1, "INTERSECT": 1}[kind] * n * n // 4
     return int(db.metrics()["state_bytes"] - before)
+
+
+@pytest.mark.parametrize("last", ["UNION", "EXCEPT"])
+def test_several_sides_store_nothing(last: str) -> None:
+    """UNION within UNION or below EXCEPT counts no rows, so it is written as UNION ALL; it is looked up as UNION."""
+    third = "SELECT s.a, s.b, t.a AS c FROM s JOIN t ON s.b = t.b"
+    plan = freshet.plan(f"({LEFT} UNION {RIGHT}) {last} {third}", TABLES)
+    assert isinstance(plan.root, LookedUpPlan) and isinstance(plan.root.left, LookedUpPlan)
+    assert "state" not in " ".join(plan.root.guarantee.lost)
+
+
+def test_distinct_rows_of_union_all_are_those_of_union() -> None:
+    plan = freshet.plan(f"SELECT DISTINCT * FROM ({LEFT} UNION ALL {RIGHT}) u", TABLES)
+    assert isinstance(plan.root, LookedUpPlan) and freshet.Plan.from_json(plan.to_json()) == plan
+    some = freshet.plan(f"SELECT DISTINCT a, b FROM ({LEFT} UNION ALL {RIGHT}) u", TABLES)
+    assert not isinstance(some.root, LookedUpPlan)
 
 
 @pytest.mark.parametrize("kind", ["UNION", "EXCEPT", "INTERSECT"])

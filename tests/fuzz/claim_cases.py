@@ -84,7 +84,7 @@ def _table(random: Random, name: str, tables: list[str]) -> str:
 
 def _query(random: Random) -> tuple[str, list[str]]:
     made = _Query(random)
-    return made.text(), sorted(made.used)
+    return made.sides() if random.random() < 0.05 else made.text(), sorted(made.used)
 
 
 def random_order(random: Random) -> str:
@@ -125,15 +125,32 @@ class _Query:
             return f"{self.joined[-1]} = {self.column(right)}"
         operator = self.random.choice(("<", ">=", "<>"))
         compared = f"{self.column(left)} {operator} {self.column(right)}"
-        if chance > 0.98:
-            return f"{compared} AND {self.column(left)} {random_order(self.random)} {self.column(right)}"
-        return compared if chance > 0.95 else f"{self.column(left)} = {self.column(right)} AND {compared}"
+        if chance > 0.975:
+            more = (
+                f"{self.column(left)} {random_order(self.random)} {self.column(right)}"
+                for _ in range(self.random.choice((1, 1, 2)))
+            )
+            return " AND ".join((compared, *more))
+        return compared if chance > 0.94 else f"{self.column(left)} = {self.column(right)} AND {compared}"
+
+    def sides(self) -> str:
+        """Set operations of joins, most of which show what identifies their rows."""
+        sql = self.side()
+        for _ in range(self.random.choice((1, 1, 2))):
+            sql = f"({sql}) {self.random.choice(('UNION', 'UNION', 'EXCEPT', 'INTERSECT'))} {self.side()}"
+        return sql
+
+    def side(self) -> str:
+        left, right = self.random.choice(BAGS), self.random.choice(BAGS)
+        self.used |= {left, right}
+        shown = self.random.choice(("x.a, x.b, y.b AS c", "x.a, x.b, y.b AS c", "x.a, x.a AS b, y.b AS c"))
+        return f"SELECT {shown} FROM {left} x JOIN {right} y ON x.b = y.a"
 
     def text(self) -> str:
         random, aliases = self.random, ["e0"]
         source = self.relation("e0")
         for i in range(1, random.choice((1, 2, 2, 3, 3, 4))):
-            alias, joined = f"e{i}", "LEFT JOIN" if random.random() < 0.1 else "JOIN"
+            alias, joined = f"e{i}", "LEFT JOIN" if random.random() < 0.15 else "JOIN"
             relation = self.relation(alias)
             source += f" {joined} {relation} ON {self.met(random.choice(aliases), alias)}"
             aliases.append(alias)
@@ -179,9 +196,9 @@ class _Query:
             return f"SELECT {', '.join(every if kind == 'every' else some)} FROM {rest}"
         if kind == "distinct":
             return f"SELECT DISTINCT {', '.join(some)} FROM {rest}"
-        value = random.choice(("COUNT(*)", "SUM({0})", "MIN({0})", "COUNT(DISTINCT {0})")).format(
-            self.column(aliases[-1])
-        )
+        value = random.choice(
+            ("COUNT(*)", "SUM({0})", "MIN({0})", "COUNT(DISTINCT {0})", "COUNT({0})", "SUM(CAST({1} AS DOUBLE) * {0})")
+        ).format(self.column(aliases[-1]), self.column(aliases[0]))
         if kind == "total":
             return f"SELECT {value} AS n FROM {rest}"
         if kind == "groups":

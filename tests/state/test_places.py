@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from freshet.state import arena as arenas
-from freshet.state import places
+from freshet.state import pages, places
 from freshet.state.arena import Arena, Growable
 from freshet.state.places import HEAD, HOMES, MASK, PER_ENTRY
 from freshet.state.strings import StringPool
@@ -126,7 +126,7 @@ def test_arrays_of_one_length_grow_at_different_times() -> None:
 
 def test_where_the_system_gives_no_range(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(arenas, "_LARGE", 4096)
-    monkeypatch.setattr(arenas, "reserve", lambda nbytes: None)
+    monkeypatch.setattr(pages, "reserve", lambda nbytes: None)
     array = Arena().array("a", np.int64, fill=-1)
     for rows in (1_000, 5_000, 9_000):
         array.grow(rows)

@@ -18,6 +18,7 @@ from benchmarks.papers.figures import (
     iedyn_scale,
     iedyn_selectivity,
     iedyn_streams,
+    iedyn_structures,
     parallelism,
     twins,
 )
@@ -36,6 +37,7 @@ EXPERIMENTS: dict[str, Callable[[Size], Iterator[Result]]] = {
     "iedyn-enumeration": iedyn_enumeration.run,
     "iedyn-selectivity": iedyn_selectivity.run,
     "iedyn-scale": iedyn_scale.run,
+    "iedyn-structures": iedyn_structures.run,
     "fifo": fifo.run,
     "parallelism": parallelism.run,
     "twins": twins.run,

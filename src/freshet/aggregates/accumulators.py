@@ -190,7 +190,8 @@ class Feed:
         copies: Column | None = None
         if self._copies:
             *args, copies = args
-        for column in args if self.values is None else args[:1]:  # values that are only for ordering may be NULL
+        known = args if self.values is None else args[:1]  # values that are only for ordering may be NULL
+        for column in known if copies is None else (*known, copies):
             if column.valid is not None:
                 keep = column.valid if keep is None else keep & column.valid
         if keep is not None:

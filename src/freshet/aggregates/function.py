@@ -98,6 +98,8 @@ class AggregateFunction:
     of_itself: ClassVar[bool] = False
     #: Whether it counts rows: it is never NULL and depends only on whether values are NULL.
     counts: ClassVar[bool] = False
+    #: Whether it is computed from the sum of its argument and from counts alone.
+    adds: ClassVar[bool] = False
     #: Whether it takes arrays and structs.
     takes_nested: ClassVar[bool] = False
     #: True if it is the greatest value of a group, False if it is the least, None if it is neither.
@@ -129,8 +131,9 @@ class AggregateFunction:
         raise NotImplementedError
 
     def nullable(self, call: AggregateCall, keyed: bool) -> bool:
-        """Whether there may be no row to aggregate: an empty table, a FILTER, only NULLs."""
-        return not keyed or call.filter is not None or any(functions.nullable(a) for a in call.args)
+        """Whether there may be no row to aggregate: an empty table, a FILTER, only NULLs, only rows of no copies."""
+        copies = () if call.copies is None else (call.copies,)
+        return not keyed or call.filter is not None or any(functions.nullable(a) for a in (*call.args, *copies))
 
     def one(self, args: Sequence[Type]) -> Type:
         """The only argument's type."""

@@ -48,6 +48,7 @@ def number(function: AggregateFunction, args: Sequence[Type]) -> Type:
 
 
 class _Summed(AggregateFunction):
+    adds = True
     divided: ClassVar[bool]
 
     def keep(self, feed: Feed, call: AggregateCall) -> None:

@@ -129,6 +129,8 @@ def _repeatable(stream: Any) -> Any:
 
 def _trees(root: AnyPlan, spans: Mapping[str, Lifespans], fed: NestedRows, last: int) -> tuple[TreeEnclosureness, ...]:
     read = sorted({s.name.lower() for s in schemas(root)})
+    if not read:
+        return ()  # constant
     if "" in spans:
         raise PlanError(
             "the sequence does not say which table each change is of; give dicts of table name to rows, or a file with "

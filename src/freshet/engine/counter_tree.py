@@ -29,6 +29,7 @@ from freshet.state.tree_table import (
     CHECKS,
     CHECKS_END,
     CHILD_BEST,
+    CHILD_COUNTS,
     CHILD_KEY,
     CHILD_LINKS,
     CHILD_SECONDS,
@@ -39,12 +40,14 @@ from freshet.state.tree_table import (
     ENDS,
     FIRST,
     FULL,
+    FURTHER,
     KEYS,
     KIND,
     LANES,
     LIVE_BEST,
     LIVE_LINKS,
     LIVE_SIDES,
+    LOOKED,
     MOST_NODES,
     NEXT,
     NONE,
@@ -59,6 +62,7 @@ from freshet.state.tree_table import (
     ROOM,
     SECOND,
     STATUS,
+    STRICT,
     TREE_COLUMNS,
     WEIGHT,
     WIDTH,
@@ -100,7 +104,9 @@ class CounterTree:
         if len(plan.nodes) > MOST_NODES:
             raise PlanError(f"a join of {len(plan.nodes)} nodes; a tree can have at most {MOST_NODES}")
         self.table = np.full((len(plan.nodes), TREE_COLUMNS), -1, np.int64)
+        self.looked = np.zeros(1, np.int64)  # tuples that enumeration has looked at in vain
         self.checks = self._write_shape()
+        self.table[:1, LOOKED] = self.looked.ctypes.data
         self.at, self.checks_at = self.table.ctypes.data, self.checks.ctypes.data  # the arguments of kernels
         self.heavy = False  # whether some row has more than one copy
         self.stale = True
@@ -140,6 +146,8 @@ class CounterTree:
                 row[COMPARISON] = COMPARISONS[comparison.operator][0]
                 row[BAND] = ANY_DISTANCE if comparison.band is None else comparison.band
                 row[SECOND] = NONE if comparison.second is None else COMPARISONS[comparison.second.operator][0]
+                further = self.ordered[i].further
+                row[FURTHER], row[STRICT] = (0, 0) if further is None else (len(further.comparisons), further.strict)
             row[OUTPUT_CHILDREN] = any(nodes[c].output for c in children)
             row[CHECKS] = len(checks)
             for a in node.assertions:
@@ -227,14 +235,17 @@ class CounterTree:
         ):
             array.grow(room)
             row[column] = array.data.ctypes.data
-        second = order.second
-        if second is None:
+        if order.counts is not None:
+            order.counts.grow(below)
+            row[CHILD_COUNTS] = order.counts.data.ctypes.data
+        further = order.further
+        if further is None:
             return
         for column, array, room in (
-            (CHILD_SECONDS, second.child, below),
-            (CHILD_BEST, second.best_child, below),
-            (PARENT_SECONDS, second.parent, above),
-            (LIVE_BEST, second.best_parent, above),
+            (CHILD_SECONDS, further.child, below),
+            (CHILD_BEST, further.best_child, below),
+            (PARENT_SECONDS, further.parent, above),
+            (LIVE_BEST, further.best_parent, above),
         ):
             array.grow(room)
             row[column] = array.data.ctypes.data

@@ -18,13 +18,14 @@ from freshet.engine.join_results import JoinResults
 from freshet.engine.maintained import Outlet
 from freshet.engine.orders import Order, make_order
 from freshet.engine.sources import KeyColumn, Source
-from freshet.engine.work import JOINED, PLACED
+from freshet.engine.work import CHECKED, JOINED, PLACED
 from freshet.logical.kinds import JoinKind
 from freshet.plans.model import QueryPlan
 from freshet.scalar.evaluate import evaluate_filter
 from freshet.scalar.expression import ColumnRef
 from freshet.state.arena import Growable, Scope
 from freshet.state.arrays import Bools, Int64s
+from freshet.state.comparison import recount
 from freshet.state.enumeration import NODE
 from freshet.state.rows import Rows, Sink
 from freshet.state.strings import StringPool
@@ -161,6 +162,11 @@ class Join:
     def reweigh(self, source: Source, slots: Slots, before: Int64s) -> None:
         """Tuples of a bag whose weights have changed from `before`: no counter changes, only result rows are emitted.
         As always, roles change one after the other: later roles are seen with the old weights."""
+        for i, edge in self.ordered.items():
+            if edge.counts is not None and self.nodes[i].source is source:
+                if self.tree.stale:
+                    self.tree.refresh()
+                recount(self.tree.at, i, slots)
         roles = [i for i in self.roles.get(id(source), ()) if self.plan.nodes[i].output and self.origins[i] == i]
         if not self.outlet.open or not roles or self.plan.distinct_tree:
             return
@@ -225,9 +231,11 @@ class Join:
         self.out.extend(self._counted(self.results.rows(order, tuples, weights, order.buffers)))
 
     def _counted(self, chunks: Iterator[Rows]) -> Iterator[Rows]:
+        self.tree.looked[0] = 0
         for rows in chunks:
             self.work.data[JOINED] += len(rows)
             yield rows
+        self.work.data[[JOINED, CHECKED]] += self.tree.looked[0]  # rows that failed a comparison
 
     def answer(self, rows: int) -> Iterator[Rows]:
         """All results, `rows` at a time."""

@@ -28,21 +28,23 @@ class JoinResults:
     def __init__(self, tree: CounterTree, types: list[Type]) -> None:
         self.tree, self.plan = tree, tree.plan
         self.width, self.nulls = width(types), sum(t.lanes for t in types)
+        self.counted = {i for i, order in tree.ordered.items() if order.counts is not None}
         self._ones, self._minus = np.ones(CHUNK, np.int64), np.full(CHUNK, -1, np.int64)
 
     def rows(self, order: Order, tuples: Slots, weights: Int64s, buffers: Buffers) -> Iterator[Rows]:
         """The results that tuples of the order's first node are part of, a chunk at a time."""
-        progress = np.zeros(3, np.int64)
+        progress, much = np.zeros(3, np.int64), self._weighs_much()
+        steps = order.enumerated if much else order.steps
         while not progress[DONE]:
             if self.tree.stale:  # an answer may be read with pauses
                 self.tree.refresh()
             look()
             n = enumerate_rows(
-                self.tree.at, order.steps, tuples, weights, buffers.cursor, buffers.partial, progress, buffers.slots,
+                self.tree.at, steps, tuples, weights, buffers.cursor, buffers.partial, progress, buffers.slots,
                 buffers.weights,
             )  # fmt: skip
             if n:
-                if self._weighs_much():
+                if much:
                     self.check_weights(order, tuples, weights, buffers.slots[:n])
                 lanes = np.empty((n, self.width), np.int64)
                 gather(self.tree.at, order.steps, buffers.slots, n, order.wanted, self.nulls, lanes)
@@ -50,7 +52,10 @@ class JoinResults:
 
     def _weighs_much(self) -> bool:
         """Whether weights of some result might multiply to more than 64 bits."""
-        return self.tree.heavy and prod(float(n.source.heaviest) for n in self.tree.nodes) > MOST_COPIES
+        if not self.tree.heavy and not self.counted:
+            return False
+        sizes = (n.source.tuples.used if i in self.counted else 1.0 for i, n in enumerate(self.tree.nodes))
+        return prod(float(n.source.heaviest) * s for n, s in zip(self.tree.nodes, sizes, strict=True)) > MOST_COPIES
 
     def check_weights(self, order: Order, tuples: Slots, weights: Int64s, slots: Slots) -> None:
         """Raises an error if the weight of some result, the product of its tuples' weights, does not fit 64 bits."""

@@ -28,27 +28,36 @@ COMPARISONS = {
 
 
 @dataclass(slots=True)
-class SecondValues:
-    """State of a second comparison (state/second_value): the values of both ends, such that greater is better on either
-    side, and the greatest value below each tuple in the treaps of alive children and of live parents."""
+class FurtherValues:
+    """State of the comparisons after the first (state/second_value, state/further_values): the values of both ends,
+    such that greater is better on either side, and the greatest values below each tuple in the treaps of alive children
+    and of live parents."""
 
-    comparison: Comparison
+    comparisons: tuple[Comparison, ...]
     child: Growable
     parent: Growable
     best_child: Growable
     best_parent: Growable
 
     @classmethod
-    def make(cls, scope: Scope, child: int, comparison: Comparison) -> SecondValues:
+    def make(cls, scope: Scope, child: int, comparisons: tuple[Comparison, ...]) -> FurtherValues:
         names = (f"seconds{child}", f"parentseconds{child}", f"best{child}", f"livebest{child}")
-        return cls(comparison, *(scope.array(name, np.int64) for name in names))
+        columns = len(comparisons) if len(comparisons) > 1 else 0
+        return cls(comparisons, *(scope.array(name, np.int64, columns=columns) for name in names))
+
+    @property
+    def strict(self) -> int:
+        """Bits of the comparisons that equal values do not satisfy."""
+        return sum((COMPARISONS[c.operator][0] == LESS) << d for d, c in enumerate(self.comparisons))
 
     def assign(self, below: bool, source: Source, slots: Slots) -> None:
         values = self.child if below else self.parent
         values.grow(source.capacity)
-        expression = self.comparison.child if below else self.comparison.parent
-        found = _ordered(evaluate(expression, source.reader(slots), len(slots)))[:, 0]
-        values.data[slots] = found if below != COMPARISONS[self.comparison.operator][1] else ~found
+        rows = values.data.reshape(len(values.data), len(self.comparisons))
+        for d, comparison in enumerate(self.comparisons):
+            expression = comparison.child if below else comparison.parent
+            found = _ordered(evaluate(expression, source.reader(slots), len(slots)))[:, 0]
+            rows[slots, d] = found if below != COMPARISONS[comparison.operator][1] else ~found
 
 
 @dataclass(slots=True)
@@ -65,7 +74,8 @@ class OrderedEdge:
     live_links: Growable
     live_sides: Growable
     ends: Growable
-    second: SecondValues | None
+    further: FurtherValues | None
+    counts: Growable | None  # of each child: how many are in its subtree of the treap (state/counted_chain)
 
     @classmethod
     def make(cls, scope: Scope, child: int, parent: int, comparison: Comparison) -> OrderedEdge:
@@ -83,7 +93,8 @@ class OrderedEdge:
             live_links=pair("live"),
             live_sides=pair("livesides"),
             ends=scope.array(f"ends{child}", np.int32, columns=ENDS_COLUMNS),
-            second=None if comparison.second is None else SecondValues.make(scope, child, comparison.second),
+            further=FurtherValues.make(scope, child, comparison.further) if comparison.further else None,
+            counts=scope.array(f"counts{child}", np.int64) if comparison.counted else None,
         )
 
     def assign(self, node: int, source: Source, slots: Slots) -> None:
@@ -96,8 +107,8 @@ class OrderedEdge:
         end.grow(source.capacity)
         pairs = _ordered(evaluate(expression, source.reader(slots), len(slots)))
         end.data[slots] = ~pairs if COMPARISONS[self.comparison.operator][1] else pairs
-        if self.second is not None:
-            self.second.assign(node == self.child, source, slots)
+        if self.further is not None:
+            self.further.assign(node == self.child, source, slots)
 
 
 def _ordered(column: Column) -> Int64s:

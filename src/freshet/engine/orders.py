@@ -10,7 +10,7 @@ import numpy as np
 from freshet.plans.model import QueryPlan
 from freshet.scalar.expression import ColumnRef
 from freshet.state.arrays import Int64s
-from freshet.state.enumeration import DOWN, NULL, SOURCE, UP
+from freshet.state.enumeration import COUNTED, DIRECTION, DOWN, NULL, SOURCE, UP
 from freshet.state.tuples import Slots
 
 #: Result rows enumerated at a time: enough to keep kernels busy, few enough to fit in the cache.
@@ -40,6 +40,13 @@ class Order:
     buffers: Buffers
 
     @property
+    def enumerated(self) -> Int64s:
+        """The steps, without counting: rows are repeated instead of multiplied."""
+        steps = self.steps.copy()
+        steps[steps[:, DIRECTION] == COUNTED, DIRECTION] = DOWN
+        return steps
+
+    @property
     def width(self) -> int:
         return len(self.steps)
 
@@ -64,7 +71,8 @@ def make_order(
     for i, node in enumerate(nodes):
         if i not in position and node.output:
             position[i] = len(steps)
-            steps.append((i, position[node.parent], NULL if i == missing else DOWN))
+            counted = node.edge is not None and node.edge.comparison is not None and node.edge.comparison.counted
+            steps.append((i, position[node.parent], NULL if i == missing else COUNTED if counted else DOWN))
     node_of = {n.relation: i for i, n in enumerate(nodes)}
     columns = []
     for c in wanted:

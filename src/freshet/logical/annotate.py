@@ -12,10 +12,13 @@ partners are included. Parts are made where that is cheaper (see `fanout`).
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 from freshet.logical.distinct_groups import as_counted
 from freshet.logical.fanout import Cost, fanout
+from freshet.logical.kinds import JoinKind
+from freshet.logical.outer_parts import or_nothing, renumbered
 from freshet.logical.parts import Parts, Subtree
 from freshet.logical.query import Arm, Block, Field, Grouping, Query, Relation, group_key, key
 from freshet.logical.totals import Totals, count_of, some
@@ -29,7 +32,7 @@ def weighted(query: Query, annotations: Annotations) -> tuple[Query, str] | None
     """A query in which parts of the join that contribute no outputs are replaced by their counts: each of its rows
     represents that many copies. None if that would not save joined rows."""
     groups = as_counted(query)
-    if groups is None:
+    if groups is None or any(arm.kind is JoinKind.LEFT for arm in query.block.arms):
         return None
     made = _Weights(groups, annotations)
     if made.why or not made.pays:
@@ -57,7 +60,7 @@ class Annotations:
 
 def annotated(query: Query, annotations: Annotations) -> tuple[Query, str]:
     """An equivalent query with some parts grouped separately, if that pays, and a description of the choice."""
-    if query.grouping is None or len(query.block.relations) < 2:
+    if query.grouping is None or len(query.block.relations) + len(query.block.arms) < 2:
         return query, ""
     made = annotations.of(query)
     if made.why:
@@ -107,7 +110,7 @@ class _Annotation(Parts, Totals[Subtree]):
         return Query(
             relations,
             block,
-            (),
+            tuple(map(self._moved, self.query.where)),
             Grouping(keys, tuple(self.calls), having),
             tuple(self._over_groups(o) for o in self.query.outputs),
             self.query.fields,
@@ -122,20 +125,33 @@ class _Annotation(Parts, Totals[Subtree]):
             if self.parents[r] >= 0:
                 predicates += [self._equal(r, a) for a in in_order(self.shared(r))]
         for part, select in zip(self.parts, self.selects, strict=True):
-            for i, a in enumerate(part.attributes):
-                value = self._moved(self.attributes.value(part.parent, a))
-                predicates.append(build("eq", (value, key(part.number, i, select.fields[i]))))
+            if part.outer is None:
+                values = (self.attributes.value(part.parent, a) for a in part.attributes)
+                predicates += self._meets(part, select, values)
         nested = [Relation(self.name(p), s, s.fields) for p, s in zip(self.parts, self.selects, strict=True)]
         relations = (*map(self._relation, self.kept), *nested, *(self.query.relations[r] for r in self.in_arms))
-        numbers = tuple(range(len(self.kept) + len(nested)))
-        return relations, Block(numbers, tuple(predicates), self._arms(self.query.block))
+        numbers = (*range(len(self.kept)), *(p.number for p in self.parts if p.outer is None))
+        return relations, Block(numbers, tuple(predicates), tuple(self._arms()))
 
-    def _arms(self, block: Block) -> tuple[Arm, ...]:
-        def moved(inner: Block) -> Block:
-            numbers = tuple(self.number[r] for r in inner.relations)
-            return Block(numbers, tuple(map(self._moved, inner.predicates)), self._arms(inner))
+    def _meets(self, part: Subtree, select: Query, values: Iterable[Expression]) -> list[Expression]:
+        """The conditions that join the row of a part: its keys are equal to values of the part's parent."""
+        pairs = enumerate(map(self._moved, values))
+        return [build("eq", (value, key(part.number, i, select.fields[i]))) for i, value in pairs]
 
-        return tuple(Arm(arm.kind, moved(arm.block)) for arm in block.arms)
+    def _arms(self) -> Iterator[Arm]:
+        totals = {id(p.outer.arm): (p, s) for p, s in zip(self.parts, self.selects, strict=True) if p.outer is not None}
+        for arm in self.query.block.arms:
+            if id(arm) in totals:
+                part, select = totals[id(arm)]
+                assert part.outer is not None
+                yield Arm(arm.kind, Block((part.number,), tuple(self._meets(part, select, part.outer.meets))))
+            elif arm.block.relations[0] not in self.inside:
+                yield self._arm(arm)
+
+    def _arm(self, arm: Arm) -> Arm:
+        numbers = tuple(self.number[r] for r in arm.block.relations)
+        below = tuple(map(self._arm, arm.block.arms))
+        return Arm(arm.kind, Block(numbers, tuple(map(self._moved, arm.block.predicates)), below))
 
     @property
     def counts(self) -> list[ColumnRef]:
@@ -153,8 +169,9 @@ class _Annotation(Parts, Totals[Subtree]):
             return there not in self.inside and self.many(here, there, self.grouped)
 
         tops = {p.top: self.annotations.of(s).cost for p, s in zip(self.parts, self.selects, strict=True)}
-        above = {r: p for r, p in self.parents.items() if r in self.number or r in tops}
-        return fanout(self.parents, self.many), fanout(above, many, tops)
+        whole = self.parents | {o.top: o.parent for o in self.outer}
+        above = {r: p for r, p in whole.items() if r in self.number or r in tops}
+        return fanout(whole, self.many), fanout(above, many, tops)
 
     def _relation(self, r: int) -> Relation:
         relation = self.query.relations[r]
@@ -217,20 +234,31 @@ class _Annotation(Parts, Totals[Subtree]):
 
     def _select(self, part: Subtree) -> Query:
         """The part's aggregates by the key it is attached to."""
-        number = {r: i for i, r in enumerate(part.relations)}
+        number = {r: i for i, r in enumerate(part.within())}
 
         def moved(e: Expression) -> Expression:
             return transform(e, lambda x: replace(x, relation=number[x.relation]) if isinstance(x, ColumnRef) else x)
 
-        predicates = [p for r in part.relations for p in self.filters[r]]
-        for r in part.relations:
-            if r != part.top:
-                for a in in_order(self.shared(r)):
-                    sides = (self.attributes.value(self.parents[r], a), self.attributes.value(r, a))
-                    predicates.append(build("eq", sides))
-        keys = [self.attributes.value(part.top, a) for a in part.attributes]
-        block = Block(tuple(range(len(part.relations))), tuple(map(moved, predicates)))
-        return part.select([self.query.relations[r] for r in part.relations], block, keys, moved)
+        if part.outer is not None:
+            keys, block = part.outer.keys, part.outer.alone
+        else:
+            predicates = [p for r in part.relations for p in self.filters[r]]
+            for r in part.relations:
+                if r != part.top:
+                    for a in in_order(self.shared(r)):
+                        sides = (self.attributes.value(self.parents[r], a), self.attributes.value(r, a))
+                        predicates.append(build("eq", sides))
+            keys = [self.attributes.value(part.top, a) for a in part.attributes]
+            block = Block(tuple(part.relations), tuple(predicates), tuple(o.arm for o in part.attached))
+        return part.select([self.query.relations[r] for r in number], renumbered(block, number), keys, moved)
+
+    def _requested(self, part: Subtree, call: AggregateCall) -> Expression:
+        value = super()._requested(part, call)
+        if part.outer is None:
+            return value
+        count = super()._requested(part, count_of([]))
+        value, count = (replace(c, nullable=True) for c in (value, count) if isinstance(c, ColumnRef))
+        return or_nothing(call, value, count, part.relations)
 
 
 class _Weights(_Annotation):

@@ -13,8 +13,9 @@ from functools import cached_property
 
 from freshet.aggregates import function_of
 from freshet.logical.kinds import JoinKind
-from freshet.logical.parts import asked, identity, sorted_predicates
+from freshet.logical.parts import sorted_predicates
 from freshet.logical.query import Arm, Grouping, Query
+from freshet.logical.separable import asked, identity
 from freshet.logical.totals import Part, read
 from freshet.query import Attribute, Hypergraph
 from freshet.query.attribute import AttributeSet, in_order

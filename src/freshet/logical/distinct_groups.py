@@ -5,9 +5,11 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import replace
+from functools import reduce
 
 from freshet.logical.attributes import Attributes, equality
-from freshet.logical.query import AnyQuery, Grouping, Query
+from freshet.logical.kinds import SetKind
+from freshet.logical.query import AnyQuery, Grouping, Query, SetOperation, UnionAll
 from freshet.scalar.expression import AggregateCall, ColumnRef, GroupRef, references, transform, walk
 from freshet.scalar.types import BIGINT
 
@@ -58,8 +60,23 @@ def as_counted(query: Query) -> Query | None:
     return replace(query, grouping=Grouping(keys, (AggregateCall("count", (), BIGINT),)), outputs=outputs)
 
 
+def as_union(query: Query) -> SetOperation[AnyQuery] | None:
+    """The distinct rows of a UNION ALL as a UNION; None for any other query."""
+    source = query.relations[0].source if len(query.relations) == 1 else None
+    if not isinstance(source, UnionAll) or not query.distinct or query.grouping is not None:
+        return None
+    own = [o.column if isinstance(o, ColumnRef) else None for o in query.outputs]
+    if query.block.predicates or query.block.arms or query.where or own != [*range(len(source.fields))]:
+        return None
+    union = as_set(source)
+    return replace(union, fields=query.fields) if isinstance(union, SetOperation) else None
+
+
 def as_set(query: AnyQuery) -> AnyQuery:
-    """A query whose reader ignores duplicates."""
+    """A query whose reader ignores duplicates; UNION ALL as UNION, in which rows can be looked up."""
+    if isinstance(query, UnionAll):
+        sides = map(as_set, query.inputs)
+        return reduce(lambda left, right: SetOperation(SetKind.UNION, False, left, right, query.fields), sides)
     return replace(query, distinct=True) if isinstance(query, Query) and query.grouping is None else query
 
 

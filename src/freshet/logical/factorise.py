@@ -19,8 +19,8 @@ from itertools import pairwise
 
 from freshet.aggregates import function_of
 from freshet.logical.clusters import Cluster, Clusters, is_end
-from freshet.logical.parts import splits
 from freshet.logical.query import Arm, Block, Grouping, Query, Relation
+from freshet.logical.separable import splits
 from freshet.logical.totals import Totals, read
 from freshet.query.attribute import in_order
 from freshet.scalar.expression import (

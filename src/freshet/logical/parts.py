@@ -12,17 +12,15 @@ from dataclasses import dataclass, field
 
 from freshet.aggregates import function_of
 from freshet.logical.attributes import Attributes, equality
-from freshet.logical.extremes import taken_apart
-from freshet.logical.kinds import JoinKind
-from freshet.logical.products import is_exact, products, unproven
-from freshet.logical.query import Block, Query, Relation, TableSchema
+from freshet.logical.outer_parts import OuterJoin, outer_joins
+from freshet.logical.products import unproven
+from freshet.logical.query import Block, Query
+from freshet.logical.separable import asked, identity, is_checkable, multiplies, splits
 from freshet.logical.totals import Part, read
 from freshet.query import Attribute, Hypergraph
 from freshet.query.attribute import AttributeSet, in_order
-from freshet.scalar.expression import AggregateCall, ColumnRef, Expression, GroupRef, references, walk
+from freshet.scalar.expression import ColumnRef, Expression, references, walk
 from freshet.scalar.functions.compiled import is_total
-from freshet.scalar.functions.extremes import DIGITS, limits
-from freshet.scalar.types import Type
 
 
 @dataclass(slots=True)
@@ -31,7 +29,12 @@ class Subtree(Part):
 
     top: int = field(kw_only=True)
     parent: int = field(kw_only=True)
-    attributes: list[Attribute] = field(kw_only=True)
+    attributes: list[Attribute] = field(default_factory=list)
+    outer: OuterJoin | None = None  # that the part stands for
+    attached: list[OuterJoin] = field(default_factory=list)  # LEFT JOINs within the part
+
+    def within(self) -> list[int]:
+        return [*self.relations, *(r for o in self.attached for r in o.relations)]
 
 
 class Parts:
@@ -42,12 +45,11 @@ class Parts:
         assert query.grouping is not None
         self.why = ""
         self.parts: list[Subtree] = []
-        if query.where or any(arm.kind is JoinKind.LEFT for arm in block.arms):
-            self.why = "outer joins are not grouped in parts"
-            return
         self.query, self.grouping, self.relations = query, query.grouping, block.relations
         self.filters, self.attributes, self.checks = sorted_predicates(block)
-        self.asked = [*self.checks, *(p for arm in block.arms for p in asked(arm.block))]
+        self.outer = [*outer_joins(query)]
+        joined = [o.arm for o in self.outer]
+        self.asked = [*self.checks, *query.where, *(p for a in block.arms if a not in joined for p in asked(a.block))]
         h = Hypergraph(tuple(self.attributes.of(r) for r in self.relations), frozenset())
         if not h.is_acyclic:
             self.why = "the joins form a cycle"
@@ -60,12 +62,12 @@ class Parts:
         self.shown = self._shown()
         self.parents = self._tree()
         self._split(self.relations_down[0])
-        self.inside = {r: part for part in self.parts for r in part.relations}
+        self.inside = {r: part for part in self.parts for r in part.within()}
         self.kept = [r for r in self.relations if r not in self.inside]
         self.number = {r: i for i, r in enumerate(self.kept)}
         for i, part in enumerate(self.parts):
             part.number = len(self.kept) + i
-        self.in_arms = [r for arm in block.arms for r in arm.block.within()]
+        self.in_arms = [r for arm in block.arms for r in arm.block.within() if r not in self.inside]
         self.number |= {r: len(self.kept) + len(self.parts) + i for i, r in enumerate(self.in_arms)}
         self.grouped = {r: columns for r in self.kept if (columns := self._collapsed(r)) is not None}
 
@@ -79,15 +81,15 @@ class Parts:
             if call.distinct:
                 enumerated |= read(call)
             elif function_of(call).idempotent:
-                several = len(read(call)) > 1 and not _multiplies(call)
+                several = len(read(call)) > 1 and not multiplies(call)
                 if not function_of(call).of_itself or several or not all(map(is_total, call.reads)):
                     enumerated |= read(call)
             elif not splits(call):
                 enumerated |= read(call)
-                wide = [u.type for a in call.args for u in unproven(a) if not _is_checkable(u.type)]
+                wide = [u.type for a in call.args for u in unproven(a) if not is_checkable(u.type)]
                 if wide:
                     self.unchecked = f"a value inside {call.function.upper()} may not fit {wide[0]}"
-        return enumerated
+        return enumerated & {*self.relations}
 
     def _tree(self) -> dict[int, int]:
         """Parents in a join tree whose root is shown, if any relation is: a spanning tree of most shared attributes."""
@@ -115,6 +117,11 @@ class Parts:
 
     def many(self, here: int, there: int, grouped: Mapping[int, Sequence[int]] | None = None) -> bool:
         """Whether a tuple here may meet many there; some relations may be grouped by columns."""
+        for o in self.outer:
+            if here == o.top:
+                return o.is_shared(self.query, (grouped or {}).get(there))
+            if there == o.top:
+                return o.multiplies(self.query)
         shared = self.attributes.of(here) & self.attributes.of(there)
         columns = {e.column for a in shared if isinstance(e := self.attributes.value(there, a), ColumnRef)}
         own = identity(self.query.relations[there])
@@ -125,18 +132,26 @@ class Parts:
     def _split(self, r: int) -> None:
         near = [*self._children(r), *([self.parents[r]] if self.parents[r] >= 0 else [])]
         many = [n for n in near if self.many(r, n)]
+        outer = [o for o in self.outer if o.parent == r and o.multiplies(self.query)]
+        several = len(many) + len(outer) > 1
+        for o in outer:
+            if several or o.is_shared(self.query):
+                self.parts.append(Subtree(o.relations, len(o.keys), top=o.top, parent=r, outer=o))
         for c in self._children(r):
             below = list(self._below(c))
-            multiplies = c in many and (len(many) > 1 or self.many(c, r))
-            if multiplies and not self.shown & {*below}:
+            if c in many and (several or self.many(c, r)) and not self.shown & {*below}:
                 shared = self.attributes.of(r) & self.attributes.of(c)
-                self.parts.append(Subtree(below, len(shared), top=c, parent=r, attributes=in_order(shared)))
+                attached = [o for o in self.outer if o.parent in below]
+                self.parts.append(
+                    Subtree(below, len(shared), top=c, parent=r, attributes=in_order(shared), attached=attached)
+                )
             else:
                 self._split(c)
 
     def _collapsed(self, r: int) -> list[int] | None:
         """The columns of a relation that are read above, if tuples with equal values in them can be grouped."""
-        expressions = [e for e in (*self.grouping.keys, *self.asked) if r in references(e)]
+        meets = (e for o in self.outer for e in o.meets)
+        expressions = [e for e in (*self.grouping.keys, *self.asked, *meets) if r in references(e)]
         for call in self.grouping.aggregates:
             expressions += [e for e in call.reads if r in references(e)]
         expressions += [self.attributes.value(r, a) for a in self.attributes.of(r)]
@@ -167,55 +182,3 @@ def sorted_predicates(block: Block) -> tuple[dict[int, list[Expression]], Attrib
     for r in block.relations:
         filters[r] += attributes.own_filter(r)
     return filters, attributes, checks
-
-
-def asked(block: Block) -> Iterator[Expression]:
-    """The predicates of a block and its arms."""
-    yield from block.predicates
-    for arm in block.arms:
-        yield from asked(arm.block)
-
-
-def identity(relation: Relation) -> set[int] | None:
-    """Columns on which no two tuples agree, if known."""
-    source = relation.source
-    if isinstance(source, TableSchema):
-        return set(source.primary_key) or None
-    if isinstance(source, Query) and source.grouping is not None:
-        places = {o.column: i for i, o in enumerate(source.outputs) if isinstance(o, GroupRef)}
-        keys = range(len(source.grouping.keys))
-        return {places[k] for k in keys} if all(k in places for k in keys) else None
-    return None
-
-
-def splits(call: AggregateCall) -> bool:
-    """Whether an aggregate can be combined from values that each of its relations provides separately."""
-    if call.filter is not None and not _is_local(call.filter):
-        return False
-    if not call.args or function_of(call).counts:
-        return all(_is_local(a) or (products(a) is not None and _is_checked(a, call)) for a in call.args)
-    if is_exact(call.args[0].type):
-        return products(call.args[0]) is not None and _is_checked(call.args[0], call)
-    return all(map(_is_local, call.args)) and len(frozenset().union(*map(references, call.args))) <= 1
-
-
-def _multiplies(call: AggregateCall) -> bool:
-    """Whether a MIN or MAX is of a product, each factor of one relation; only plans have such."""
-    parts = taken_apart(call.args[0])
-    return call.filter is None and len(parts) > 1 and all(map(_is_local, parts))
-
-
-def _is_checked(e: Expression, call: AggregateCall) -> bool:
-    """Whether all values of a sum of products are known to fit their types."""
-    doubtful = unproven(e)
-    if function_of(call).counts and call.filter is not None and doubtful:
-        return False
-    return all(_is_checkable(u.type) for u in doubtful)
-
-
-def _is_checkable(type_: Type) -> bool:
-    return is_exact(type_) and limits(type_)[1] < 10 ** (DIGITS - 1)
-
-
-def _is_local(e: Expression) -> bool:
-    return len(references(e)) <= 1 and is_total(e)

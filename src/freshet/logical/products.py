@@ -46,6 +46,19 @@ def factors(found: tuple[Product, ...]) -> list[Expression]:
     return list(dict.fromkeys(f for p in found for f in p.factors))
 
 
+def double_factors(e: Expression) -> tuple[Expression, ...] | None:
+    """The factors of a product of doubles, in the order in which they are multiplied; None if it is no such product."""
+    if e.type.name != "DOUBLE":
+        return None
+    if is_factor(e):
+        return (e,)
+    if not isinstance(e, Call) or e.name != "multiply":
+        return None
+    first, last = e.args if is_factor(e.args[1]) else e.args[::-1]
+    before = double_factors(first)
+    return None if before is None or not is_factor(last) or last.type.name != "DOUBLE" else (*before, last)
+
+
 def is_factor(e: Expression) -> bool:
     """Whether an expression is a factor, that is, not expanded."""
     return len(references(e)) <= 1 and is_total(e)

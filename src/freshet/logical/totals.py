@@ -19,17 +19,17 @@ from typing import Generic, TypeVar
 
 from freshet.aggregates import AGGREGATES, function_of
 from freshet.logical.extremes import Range, extremes, multiplied, taken_apart, times
-from freshet.logical.products import Product, factors, products, unproven
+from freshet.logical.products import Product, double_factors, factors, products, unproven
 from freshet.logical.query import Block, Field, Grouping, Query, Relation, group_key
 from freshet.scalar.expression import AggregateCall, Call, ColumnRef, Expression, GroupRef, Literal, references
 from freshet.scalar.functions import build, cast, nullable
 from freshet.scalar.functions.coercion import MOST_DIGITS
-from freshet.scalar.types import BIGINT, DOUBLE, Type, decimal
+from freshet.scalar.types import BIGINT, DOUBLE, INT, Type, decimal
+from freshet.state.sum_products import TERMS
 
 Moved = Callable[[Expression], Expression]
 
 _COUNT = decimal(20, 0)  # holds every BIGINT
-_TERMS = 4  # doubles that represent a sum of doubles
 
 
 @dataclass(slots=True)
@@ -122,16 +122,19 @@ class Totals(ABC, Generic[P]):
         return factors(self._products(argument))
 
     def _products(self, argument: Expression) -> tuple[Product, ...]:
-        terms = products(argument) if any(r in self.inside for r in references(argument)) else None
-        return (Product(False, (argument,)),) if terms is None else terms
+        if not any(r in self.inside for r in references(argument)):
+            return (Product(False, (argument,)),)
+        if (doubles := double_factors(argument)) is not None:
+            return (Product(False, doubles),)
+        return products(argument) or (Product(False, (argument,)),)
 
-    def _inside(self, part: Part, expressions: Sequence[Expression]) -> list[Expression]:
+    def _inside(self, part: P, expressions: Sequence[Expression]) -> list[Expression]:
         return [e for e in expressions if any(self.inside.get(r) is part for r in references(e))]
 
     def _outside(self, conditions: Sequence[Expression]) -> Expression | None:
         return conjunction([self._moved(c) for c in conditions if not any(r in self.inside for r in references(c))])
 
-    def _number_of(self, part: Part, conditions: Sequence[Expression]) -> Expression:
+    def _number_of(self, part: P, conditions: Sequence[Expression]) -> Expression:
         """How many tuples of a part count. None of them is NULL: then the row above has no value."""
         counted = self._requested(part, count_of(conditions))
         return build("nullif", (counted, Literal(BIGINT, 0))) if conditions else counted
@@ -214,20 +217,55 @@ class Totals(ABC, Generic[P]):
         return reduce(times, ranges)[function_of(call).greatest is True]
 
     def _sum_of_doubles(self, call: AggregateCall, conditions: Sequence[Expression]) -> AggregateCall:
-        owner = next((self.inside[r] for r in references(call.args[0]) if r in self.inside), None)
+        read = frozenset().union(*map(references, call.args))
+        owners = {self.inside[r].number for r in read if r in self.inside}
+        if not owners:
+            args = tuple(map(self._moved, call.args))
+        elif len(read) == 1:
+            owner = self.inside[min(read)]
+            args = self._terms(owner, call.args, self._inside(owner, conditions))
+        else:
+            conditions = [
+                *conditions,
+                *(build("is_not_null", (f,)) for f in self._factors(call.args[0]) if nullable(f)),
+            ]
+            args = self._product_of_doubles(call.args[0], conditions)
         counts = self._copies()
-        args: tuple[Expression, ...] = () if owner is not None else tuple(map(self._moved, call.args))
-        for part in self.parts:
-            mine = self._inside(part, conditions)
-            if part is owner:
-                whole = AggregateCall("sum", call.args, DOUBLE, filter=conjunction(mine))
-                args = tuple(self._requested(part, replace(whole, term=i)) for i in range(_TERMS))
-            else:
-                counts.append(self._number_of(part, mine))
+        counts += [self._number_of(p, self._inside(p, conditions)) for p in self.parts if p.number not in owners]
         copies = multiply(counts, BIGINT) if counts else None
         return AggregateCall("sum", args, DOUBLE, False, self._outside(conditions), copies=copies, term=call.term)
 
-    def _requested(self, part: Part, call: AggregateCall) -> Expression:
+    def _terms(self, part: P, args: tuple[Expression, ...], conditions: Sequence[Expression]) -> tuple[Expression, ...]:
+        """The doubles that add up to a sum over the tuples of a part."""
+        whole = AggregateCall("sum", args, DOUBLE, filter=conjunction(conditions))
+        return tuple(self._requested(part, replace(whole, term=i)) for i in range(TERMS))
+
+    def _product_of_doubles(self, argument: Expression, conditions: Sequence[Expression]) -> tuple[Expression, ...]:
+        """The doubles that add up to the sum of a product over the tuples below one row above (state/sum_products).
+        Only the first factors may be multiplied in advance: otherwise others might overflow."""
+        groups: list[tuple[P | None, Expression]] = []
+        for factor in self._factors(argument):
+            part = next((self.inside[r] for r in references(factor) if r in self.inside), None)
+            if len(groups) == 1 and groups[0][0] is part:
+                groups[0] = part, build("multiply", (groups[0][1], factor))
+            elif part is not None and any(part is p for p, _ in groups):
+                self.why = self.why or "factors of a product of doubles are multiplied in the order in which they stand"
+            else:
+                groups.append((part, factor))
+        columns: list[Expression] = []
+        for part, value in groups:
+            if part is None:
+                value = self._moved(value)
+                columns += [value, *(Literal(DOUBLE, 0.0) for _ in range(TERMS - 1)), value, value]
+                columns.append(build("abs", (value,)))
+                continue
+            mine = self._inside(part, conditions)
+            columns += self._terms(part, (value,), mine)
+            for name, of in (("min", value), ("max", value), ("min", build("abs", (value,)))):
+                columns.append(self._requested(part, AggregateCall(name, (of,), DOUBLE, filter=conjunction(mine))))
+        return tuple(Call(DOUBLE, "product_of_sums", (*columns, Literal(INT, k))) for k in range(TERMS))
+
+    def _requested(self, part: P, call: AggregateCall) -> Expression:
         place = part.column(call)
         return ColumnRef(call.type, part.number, place, f"a{place}", not function_of(call).counts)
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from freshet.errors import UnsupportedError
 from freshet.logical.annotate import Annotations, annotated, weighted
-from freshet.logical.distinct_groups import as_distinct, as_groups, as_set
+from freshet.logical.distinct_groups import as_distinct, as_groups, as_set, as_union
 from freshet.logical.factorise import factorised
 from freshet.logical.query import AnyQuery, Query, Relation, SetOperation, Sorted, TableSchema, UnionAll
 from freshet.logical.same import Numbers
@@ -60,6 +60,9 @@ class _Plans:
             return plan_above(query, lambda below: self.plan(below, stored or not passes))
         if self._factorise and stored and len(query.block.relations) > 1:
             query = as_distinct(query)
+        union = None if stored else as_union(query)
+        if union is not None and (found := self._looked_up(union)) is not None:
+            return found
         if query.distinct and query.grouping is None:
             return self._distinct(query, stored)
         if self._factorise and (counted := weighted(query, self._annotations)) is not None:

@@ -236,6 +236,12 @@ class Tree:
         comparisons = (n.edge.comparison for n in self.nodes if n.edge is not None)
         return any(c is not None and c.second is not None for c in comparisons)
 
+    @cached_property
+    def searches(self) -> bool:
+        """Whether partners are searched among tuples that may fail a comparison."""
+        comparisons = (n.edge.comparison for n in self.nodes if n.edge is not None)
+        return any(c is not None and len(c.further) > 1 for c in comparisons)
+
     # Joined rows ----------------------------------------------------------------------------------------------
 
     @cached_property

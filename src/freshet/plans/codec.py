@@ -65,6 +65,7 @@ _LATER: dict[tuple[Any, str], Any] = {
     ("QueryPlan", "copies"): (),
     ("Query", "copies"): (),
     ("Comparison", "second"): None,
+    ("Comparison", "counted"): False,
     ("TableSchema", "retention"): None,
     ("TableSchema", "altered"): None,
     ("Dimension", "heavy"): (),

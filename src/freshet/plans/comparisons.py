@@ -25,6 +25,7 @@ _NODES = 10_000  # of trees looked at
 MOST_CHOICES = 16  # of compatible comparisons; fewer if there are many relations
 _CHOSEN = 2_000
 MOST_TESTS = 2_000  # of whether comparisons are compatible
+MOST_FURTHER = 62  # comparisons of an edge in addition to the first
 MOST_COMPARED = 1_000  # placements of comparisons examined in addition to those written
 _FARTHEST = 1 << 62
 
@@ -100,25 +101,28 @@ def banded(comparison: Comparison, distances: Distances) -> Comparison:
 
 
 def doubled(comparison: Comparison, predicates: Sequence[Expression], parent: int, child: int) -> Comparison:
-    """The comparison of an edge with another one between the same relations, if there is one that its band does not
-    imply. Both go by order, and the values of the second fill one lane."""
+    """The comparison of an edge with all others between the same relations that its band does not imply. All go by
+    order, and the values of the others fill one lane."""
     if not comparison.operator.is_order:
         return comparison
-    first = (comparison.parent, comparison.child)
+    first, others = (comparison.parent, comparison.child), dict[Comparison, None]()
     for c in filter(None, map(compared, predicates)):
         seen = c.seen_from(parent)
         if {*c.relations} != {parent, child} or not c.operator.is_order or c.left.type.lanes != 1:
             continue
         if (seen.parent, seen.child) != first and not is_within_band(c.predicate, comparison):
-            return replace(comparison, second=seen)
-    return comparison
+            others[seen] = None
+    second: Comparison | None = None
+    for other in reversed([*others][:MOST_FURTHER]):
+        second = replace(other, second=second)
+    return replace(comparison, second=second)
 
 
-def is_second(predicate: Expression, edges: Iterable[Comparison | None]) -> bool:
-    """Whether an edge checks a predicate as its second comparison."""
+def is_further(predicate: Expression, edges: Iterable[Comparison | None]) -> bool:
+    """Whether an edge checks a predicate after its first comparison."""
     c = compared(predicate)
-    seconds = [e.second for e in edges if e is not None and e.second is not None]
-    return c is not None and any(c.seen_from(r) in seconds for r in c.relations)
+    checked = [further for e in edges if e is not None for further in e.further]
+    return c is not None and any(c.seen_from(r) in checked for r in c.relations)
 
 
 def is_within_band(predicate: Expression, comparison: Comparison) -> bool:

@@ -150,6 +150,7 @@ def _node(plan: QueryPlan, i: int, statistics: Standing | None) -> dict[str, Any
         "table": source.name if isinstance(source, TableSchema) and not node.generalized else None,
         "generalized": node.generalized,
         "output": node.output,
+        "counted": node.edge is not None and node.edge.comparison is not None and node.edge.comparison.counted,
         "kind": None if node.edge is None else node.edge.kind,
         "key": [] if node.edge is None else _key(node.edge, shown),
         "filter": [describe(f, shown) for f in node.filter],
@@ -168,8 +169,7 @@ def _key(edge: Edge, shown: Any) -> list[str]:
         c = edge.comparison
         band = "" if c.band is None else f" and no further than {c.band:,}"
         keys.append(f"{describe(c.parent, shown)} {c.operator} {describe(c.child, shown)}{band}")
-        if c.second is not None:
-            keys.append(f"{describe(c.second.parent, shown)} {c.second.operator} {describe(c.second.child, shown)}")
+        keys += [f"{describe(f.parent, shown)} {f.operator} {describe(f.child, shown)}" for f in c.further]
     return keys + [f"if {describe(c, shown)}" for c in edge.condition]
 
 
@@ -189,7 +189,7 @@ def _line(n: dict[str, Any]) -> str:
         parts.append("where " + " and ".join(n["filter"]))
     parts += [f"assert {a}" for a in n["assertions"]]
     if n["output"]:
-        parts.append("output")
+        parts.append("counted" if n["counted"] else "output")
     if "tuples" in n:
         parts.append(f"{n['tuples']:,} tuples, {n['alive']:,} alive")
     return " · ".join(parts)

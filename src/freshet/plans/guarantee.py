@@ -128,9 +128,14 @@ def _lost_steps(plan: QueryPlan, shown: Callable[[Expression], str]) -> Iterator
             c = node.edge.comparison
             compared = f"{shown(c.parent)} {c.operator} {shown(c.child)}"
             yield f"O(1): the edge with {compared} keeps its tuples in order, O(log n) to find a place"
-            if c.second is not None:
-                also = f"{shown(c.second.parent)} {c.second.operator} {shown(c.second.child)}"
+            also = _listed([f"{shown(f.parent)} {f.operator} {shown(f.child)}" for f in c.further]) if c.further else ""
+            if len(c.further) == 1:
                 yield f"constant delay: tuples that also satisfy {also} are found in O(log n) each; there may be none"
+            elif c.further:
+                yield (
+                    f"constant delay: tuples that also satisfy {also} are searched where the greatest values of a part"
+                    " of the order allow it; there may be none"
+                )
     if plan.grouping is not None:
         costly = {f.cost: f for f in map(function_of, reversed(plan.grouping.aggregates)) if f.cost is not None}
         for f in reversed(costly.values()):
@@ -144,6 +149,8 @@ def _delay(
     residual = plan.residual
     if Tree(plan).compares_twice:
         delay = "O(log n) for each tuple whose partners are looked for; it may have none"
+    if Tree(plan).searches:
+        delay = "not bounded: tuples that fail a comparison are passed over"
     if residual:
         delay = "not bounded: rows that fail a check are passed over"
         compares = [n.edge.comparison for n in plan.nodes if n.edge is not None and n.edge.comparison is not None]

@@ -64,7 +64,7 @@ def lookups(plan: QueryPlan) -> Lookups | None:
             same.append((first, i))
         known.update(dict.fromkeys(members, first))
     edges = [n.edge.comparison for n in plan.nodes if n.output and n.edge is not None]
-    compared = [c for edge in edges if edge is not None for c in (edge, edge.second) if c is not None]
+    compared = [c for edge in edges if edge is not None for c in (edge, *edge.further)]
     if not all(p in known for c in compared for p in _places(c)):
         return None
     found = [_lookup(plan, i, known) for i, n in enumerate(plan.nodes) if n.output]

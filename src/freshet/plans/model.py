@@ -50,13 +50,20 @@ class RelationPlan:
 class Comparison:
     """The parent's value compared with the child's, by <, <=, >, >= or <>. `band`: the greatest distance of the child's
     value from the parent's, if the query's other comparisons limit it; those are checked on result rows. `second`:
-    another comparison that partners must satisfy; support does not depend on it."""
+    another comparison that partners must satisfy, and so on; support does not depend on these. `counted`: the child's
+    tuples are counted where the tree is enumerated from above, because nothing of them is read."""
 
     operator: ComparisonOperator
     parent: Expression
     child: Expression
     band: int | None = None
     second: Comparison | None = None
+    counted: bool = False
+
+    @property
+    def further(self) -> tuple[Comparison, ...]:
+        """The second comparison, and those after it."""
+        return () if self.second is None else (replace(self.second, second=None), *self.second.further)
 
 
 @dataclass(frozen=True, slots=True)

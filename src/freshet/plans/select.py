@@ -15,7 +15,8 @@ from freshet.plans.armed import with_arms
 from freshet.plans.arms import Arms
 from freshet.plans.bags import bag_relation
 from freshet.plans.choice import Choice
-from freshet.plans.comparisons import Compared, compared, is_second
+from freshet.plans.comparisons import Compared, compared, is_further
+from freshet.plans.counted import with_counted
 from freshet.plans.distinct_tree import distinct_tree
 from freshet.plans.guarantee import described, guarantee
 from freshet.plans.layout import Inner, TreeLayout
@@ -93,7 +94,7 @@ class SelectPlanner:
             tree, assertions = self.choice.choose(block, whole, along)
         self.layout.add_tree(block, tree, inner, assertions, placed=placed)
         edges = [n.edge.comparison for n in self.layout.nodes if n.edge is not None]
-        residual = [p for p in residual if not is_second(p, edges)]
+        residual = [p for p in residual if not is_further(p, edges)]
         if produces_once:
             outputs = tuple(self._shown_by(o, inner.attributes) for o in outputs)
             residual = [self._shown_by(p, inner.attributes) for p in residual]
@@ -119,6 +120,7 @@ class SelectPlanner:
             () if self.choice.wanted is None else self.choice.wanted.shares,
             copies=query.copies,
         )
+        plan = with_counted(plan)
         return replace(plan, guarantee=guarantee(query, self._verdict(readable, inner.attributes, arms_from), plan))
 
     def _constant(self) -> QueryPlan:

@@ -12,7 +12,8 @@ ignores d: enumeration checks the second comparison, and may find a range empty.
 
 Where a second comparison is between other values, a < b and c < d, the chains store the second values as well
 (second_value): partners that satisfy both are found in O(log n) each. Parents hold the complement of theirs, so that on
-either side more is better. Support ignores this second comparison, too: there may be no partner.
+either side more is better. Support ignores this second comparison, too: there may be no partner. With more than two
+comparisons, partners that satisfy all are searched (further_values).
 """
 
 from __future__ import annotations
@@ -21,7 +22,10 @@ from typing import Any
 
 import numpy as np
 
-from freshet.state.kernel import as_int64, inlined
+from freshet.state.chains import child_key, parent_key
+from freshet.state.counted_chain import count_above, refresh_counts
+from freshet.state.further_values import has_all, next_with_all, refresh_bests
+from freshet.state.kernel import as_int64, inlined, kernel
 from freshet.state.second_value import first_after, last_before, refresh_best
 from freshet.state.sorted_chain import (
     HEAD,
@@ -38,24 +42,31 @@ from freshet.state.sorted_chain import (
     value_at,
 )
 from freshet.state.tree_table import (
+    ALIVE,
     ANY_DISTANCE,
     AT_MOST,
     BAND,
     CHILD_BEST,
+    CHILD_COUNTS,
     CHILD_KEY,
     CHILD_SECONDS,
     CHILD_SIDES,
     CHILD_VALUES,
     ENDS,
+    FURTHER,
     LIVE_BEST,
     LIVE_SIDES,
+    LOOKED,
     NONE,
     PARENT_KEY,
     PARENT_SECONDS,
     PARENT_SIDES,
     PARENT_VALUES,
     SECOND,
+    STRICT,
+    UNCOUNTED,
     UNEQUAL,
+    WEIGHT,
     child_links_of,
     child_sides_of,
     child_values_of,
@@ -73,6 +84,7 @@ from freshet.state.tree_table import (
     parent_of,
     parent_sides_of,
     parent_values_of,
+    status_of,
 )  # fmt: skip
 
 _MOST = np.int64(np.iinfo(np.int64).max)
@@ -196,7 +208,13 @@ def change_child(t: Any, c: Any, k: Any, s: Any, adding: Any, out: Any, n: Any) 
         remove_sorted(ends, at + CHILDREN, links, sides, values, s)
     if column(t, c, SECOND) != NONE:
         seconds, best = as_int64(column(t, c, CHILD_SECONDS)), as_int64(column(t, c, CHILD_BEST))
-        refresh_best(ends, at + CHILDREN, sides, values, seconds, best, s)
+        if column(t, c, FURTHER) > 1:
+            refresh_bests(ends, at + CHILDREN, sides, values, seconds, best, column(t, c, FURTHER), s)
+        else:
+            refresh_best(ends, at + CHILDREN, sides, values, seconds, best, s)
+    if column(t, c, CHILD_COUNTS) != UNCOUNTED:
+        counts = as_int64(column(t, c, CHILD_COUNTS))
+        refresh_counts(ends, at + CHILDREN, sides, values, column(t, c, WEIGHT), counts, s)
     any1, least1, most1 = extremes(ends, at + CHILDREN, values)
     if not adding:  # from here on 0 is the smaller state, 1 the larger
         any0, any1 = any1, any0
@@ -234,7 +252,10 @@ def change_live(t: Any, c: Any, k: Any, s: Any, adding: Any, out: Any, n: Any) -
         remove_sorted(ends, at + LIVES, links, sides, values, s)
     if column(t, c, SECOND) != NONE:
         seconds, best = as_int64(column(t, c, PARENT_SECONDS)), as_int64(column(t, c, LIVE_BEST))
-        refresh_best(ends, at + LIVES, sides, values, seconds, best, s)
+        if column(t, c, FURTHER) > 1:
+            refresh_bests(ends, at + LIVES, sides, values, seconds, best, column(t, c, FURTHER), s)
+        else:
+            refresh_best(ends, at + LIVES, sides, values, seconds, best, s)
     any1, least1, most1 = extremes(ends, at + LIVES, values)
     if not adding:
         any0, any1 = any1, any0
@@ -303,6 +324,42 @@ def has_enough(t: Any, c: Any, own: Any, least: Any) -> Any:
 
 
 @inlined
+def search_child(t: Any, c: Any, k: Any, p: Any, s: Any) -> Any:
+    """Child s or the nearest one before it that satisfies all comparisons with parent p; -1 when there is none."""
+    op, values, a = comparison_of(t, c), child_values_of(t, c), value_at(parent_values_of(t, c), p)
+    own, needed = as_int64(column(t, c, CHILD_SECONDS)), as_int64(column(t, c, PARENT_SECONDS))
+    many, strict = column(t, c, FURTHER), column(t, c, STRICT)
+    if not holds(op, a, value_at(values, s)):
+        return np.int64(-1)
+    if has_all(own, s, needed, p, many, strict):
+        return s
+    found, looked = next_with_all(
+        ends_of(t, c), ENDS_COLUMNS * k + CHILDREN, child_sides_of(t, c), values, own,
+        as_int64(column(t, c, CHILD_BEST)), needed, p, many, strict, s, np.int64(0), a, op == AT_MOST,
+    )  # fmt: skip
+    as_int64(column(t, 0, LOOKED))[0] += looked + 1
+    return found
+
+
+@inlined
+def search_live_parent(t: Any, c: Any, k: Any, child: Any, s: Any) -> Any:
+    """Live parent s or the nearest one after it that satisfies all comparisons with a child; -1 when there is none."""
+    op, values, b = comparison_of(t, c), parent_values_of(t, c), value_at(child_values_of(t, c), child)
+    own, needed = as_int64(column(t, c, PARENT_SECONDS)), as_int64(column(t, c, CHILD_SECONDS))
+    many, strict = column(t, c, FURTHER), column(t, c, STRICT)
+    if not holds(op, value_at(values, s), b):
+        return np.int64(-1)
+    if has_all(own, s, needed, child, many, strict):
+        return s
+    found, looked = next_with_all(
+        ends_of(t, c), ENDS_COLUMNS * k + LIVES, live_sides_of(t, c), values, own,
+        as_int64(column(t, c, LIVE_BEST)), needed, child, many, strict, s, np.int64(1), b, op == AT_MOST,
+    )  # fmt: skip
+    as_int64(column(t, 0, LOOKED))[0] += looked + 1
+    return found
+
+
+@inlined
 def next_child(t: Any, c: Any, k: Any, p: Any, s: Any) -> Any:
     """The child after s (-1: the first) that compares with parent p; -1 when there is none."""
     ends, at, op = ends_of(t, c), ENDS_COLUMNS * k + CHILDREN, comparison_of(t, c)
@@ -314,11 +371,38 @@ def next_child(t: Any, c: Any, k: Any, p: Any, s: Any) -> Any:
     if s < 0 and found and band != ANY_DISTANCE and a[0] <= _MOST - band:
         if value_at(values, found - 1)[0] > a[0] + band:
             found = last_upto(ends, at, child_sides_of(t, c), values, a[0] + band)
+    if found and column(t, c, FURTHER) > 1:
+        return search_child(t, c, k, p, found - 1)
     if found and column(t, c, SECOND) != NONE:
         least = ~as_int64(column(t, c, PARENT_SECONDS))[p]
         if not has_enough(t, c, as_int64(column(t, c, CHILD_SECONDS))[found - 1], least):
             found = 1 + beyond_both(t, c, CHILDREN, child_sides_of(t, c), values, k, least, found - 1)
     return found - 1 if found and holds(op, a, value_at(values, found - 1)) else np.int64(-1)
+
+
+@inlined
+def count_children(t: Any, c: Any, p: Any) -> Any:
+    """How many children compare with parent p, with their copies; the edge counts them."""
+    k = parent_key(t, c, p)
+    if k < 0:
+        return np.int64(0)
+    ends, at, sides, values = ends_of(t, c), ENDS_COLUMNS * k + CHILDREN, child_sides_of(t, c), child_values_of(t, c)
+    weights, counts, a = column(t, c, WEIGHT), as_int64(column(t, c, CHILD_COUNTS)), value_at(parent_values_of(t, c), p)
+    return count_above(ends, at, sides, values, weights, counts, a, comparison_of(t, c) == AT_MOST)
+
+
+@kernel("void(i8, i8, i4[::1])")
+def recount(tree: Any, c: Any, slots: Any) -> None:
+    """Tuples of node c, which its edge counts, have other copies than before."""
+    t = as_int64(tree)
+    sides, values, status = child_sides_of(t, c), child_values_of(t, c), status_of(t, c)
+    weights, counts = column(t, c, WEIGHT), as_int64(column(t, c, CHILD_COUNTS))
+    for slot in slots:
+        s = np.int64(slot)
+        if status[s] >= ALIVE:
+            k = child_key(t, c, s)
+            if k >= 0:
+                refresh_counts(ends_of(t, c), ENDS_COLUMNS * k + CHILDREN, sides, values, weights, counts, s)
 
 
 @inlined
@@ -333,6 +417,8 @@ def next_live_parent(t: Any, c: Any, k: Any, child: Any, s: Any) -> Any:
     if s < 0 and found and band != ANY_DISTANCE and b[0] >= band - _MOST:
         if value_at(values, found - 1)[0] < b[0] - band:
             found = first_from(ends, at, live_sides_of(t, c), values, (b[0] - band, -_MOST), True)
+    if found and column(t, c, FURTHER) > 1:
+        return search_live_parent(t, c, k, child, found - 1)
     if found and column(t, c, SECOND) != NONE:
         least = ~as_int64(column(t, c, CHILD_SECONDS))[child]
         if not has_enough(t, c, as_int64(column(t, c, PARENT_SECONDS))[found - 1], least):

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from freshet.state.chains import child_key, parent_key
-from freshet.state.comparison import next_child, next_live_parent
+from freshet.state.comparison import count_children, next_child, next_live_parent
 from freshet.state.kernel import AHEAD, FAR, as_int32, as_int64, inlined, kernel, prefetch
 from freshet.state.live import is_live
 from freshet.state.tree_table import (
@@ -49,7 +49,8 @@ from freshet.state.tuples import hash_row, same_row
 
 # Columns of an order; position 0 takes the given tuples.
 NODE, FROM, DIRECTION = 0, 1, 2
-SOURCE, DOWN, UP, NULL = 0, 1, 2, 3  # NULL: a left child forced to be missing
+#: NULL: a left child forced to be missing; COUNTED: children that multiply the weight, instead of rows.
+SOURCE, DOWN, UP, NULL, COUNTED = range(5)
 MISSING, END = -1, -2
 
 MOST_COPIES = 2**62  # of one row
@@ -75,7 +76,7 @@ def first_slot(t: Any, order: Any, i: Any, s: Any) -> Any:
             return k if status[k] == LIVE else np.int64(END)
         head = head_of(keys_of(t, c), k, PARENT_HEAD)
         return head if head >= 0 and status[head] == LIVE else np.int64(END)
-    if s < 0 or direction == NULL:
+    if s < 0 or direction in (NULL, COUNTED):
         return np.int64(MISSING)
     k = parent_key(t, node, s)
     head = np.int64(-1)
@@ -117,7 +118,7 @@ def prefetch_seconds(t: Any, order: Any, sources: Any, j: Any) -> None:
     node, up, stop = order[3 + NODE], order[3 + DIRECTION] == UP, min(j + AHEAD, sources.size)
     c = order[NODE] if up else node
     near = column(t, order[NODE], ROOM) + column(t, node, ROOM) < FAR
-    if near or compares(t, c) or order[3 + DIRECTION] == NULL:
+    if near or compares(t, c) or order[3 + DIRECTION] == NULL:  # COUNTED compares
         return
     links, end = (column(t, c, PARENT_LINKS), PARENT_HEAD) if up else (column(t, c, CHILD_LINKS), CHILD_HEAD)
     ids, keys = column(t, c, CHILD_KEY if up else PARENT_KEY), column(t, c, KEYS)
@@ -169,20 +170,22 @@ def enumerate_rows(
             continue
         back = np.int64(cursor[order[3 * i + FROM]])
         s = first_slot(t, order, i, back) if entering else next_slot(t, order, i, np.int64(cursor[i]), back)
-        weight = column(t, order[3 * i + NODE], WEIGHT)
+        weight, whole = column(t, order[3 * i + NODE], WEIGHT), products[i - 1]
+        if order[3 * i + DIRECTION] == COUNTED and s != END and back >= 0:
+            whole *= count_children(t, order[3 * i + NODE], back)
         if i < last:
             if s == END:
                 i, entering = i - 1, False
                 continue
             cursor[i] = s
-            products[i] = products[i - 1] * as_int64(weight)[s] if s >= 0 and weight != 0 else products[i - 1]
+            products[i] = whole * as_int64(weight)[s] if s >= 0 and weight != 0 else whole
             i, entering = i + 1, True
             continue
         while s != END and n < capacity:  # the innermost loop: all rows that differ in the last tuple alone
             for j in range(last):
                 rows[n, j] = cursor[j]
             rows[n, last] = s
-            out[n] = products[last - 1] * as_int64(weight)[s] if s >= 0 and weight != 0 else products[last - 1]
+            out[n] = whole * as_int64(weight)[s] if s >= 0 and weight != 0 else whole
             n += 1
             cursor[last] = s
             if n < capacity:

@@ -171,6 +171,28 @@ def remove_sorted(ends: Any, at: Any, links: Any, sides: Any, values: Any, s: An
 
 
 @inlined
+def changed_subtrees(ends: Any, at: Any, sides: Any, values: Any, s: Any) -> Any:
+    """The tuples whose subtrees have changed because s was added or removed, from the root down, and how many: those on
+    the path to its position, and along the two spines below s."""
+    path, n = np.empty(64, np.int32), 0
+    node = np.int64(ends[at + ROOT])
+    while node:
+        path = append(path, n, node - 1)
+        n += 1
+        if node - 1 == s:
+            break
+        node = np.int64(sides[2 * (node - 1) + (1 if before(values, node - 1, s) else 0)])
+    if node:
+        for side in range(2):
+            below = np.int64(sides[2 * s + side])
+            while below:
+                path = append(path, n, below - 1)
+                n += 1
+                below = np.int64(sides[2 * (below - 1) + 1 - side])
+    return path, n
+
+
+@inlined
 def last_upto(ends: Any, at: Any, sides: Any, values: Any, most: Any) -> Any:
     """The last slot of those whose values begin with `most` or less, + 1; 0 when there is none."""
     found, node = np.int64(0), np.int64(ends[at + ROOT])

@@ -29,7 +29,7 @@ VALUES, SQUARES, SHRUNK, HUGE_SQUARES, SUMS = 0, 2, 5, 7, 10
 
 
 @inlined
-def _rest(a: Any, b: Any, product: Any) -> Any:
+def product_error(a: Any, b: Any, product: Any) -> Any:
     """The exact rounding error of the product of two doubles."""
     a_high = _SPLIT * a
     a_high -= a_high - a
@@ -51,7 +51,7 @@ def _plus(sum: Any, error: Any, term: Any) -> Any:
 def _plus_product(sum: Any, error: Any, a: Any, b: Any) -> Any:
     product = a * b
     sum, error = _plus(sum, error, product)
-    return _plus(sum, error, _rest(a, b, product))
+    return _plus(sum, error, product_error(a, b, product))
 
 
 @inlined
@@ -64,8 +64,8 @@ def spread(count: Any, sums: Any, sample: Any, root: Any) -> Any:
         return np.nan  # of infinities and NaN
     product = n * sums[first]
     apart, error = _plus(product, 0.0, -x * x)
-    apart, error = _plus(apart, error, _rest(n, sums[first], product))
-    apart, error = _plus(apart, error, -_rest(x, x, x * x))
+    apart, error = _plus(apart, error, product_error(n, sums[first], product))
+    apart, error = _plus(apart, error, -product_error(x, x, x * x))
     apart, error = _plus_product(apart, error, n, sums[first + 1])
     apart, error = _plus_product(apart, error, -2.0 * x, rest)
     apart, error = _plus(apart, error, n * sums[first + 2] - rest * rest)
@@ -88,7 +88,7 @@ def squares(values: Any, huge: Any, out: Any, rests: Any) -> None:
         if huge == is_huge:
             value = value * SHRINK if huge else value
             out[i] = value * value
-            rests[i] = _rest(value, value, out[i]) if np.isfinite(out[i]) else 0.0
+            rests[i] = product_error(value, value, out[i]) if np.isfinite(out[i]) else 0.0
 
 
 @kernel("void(i8[::1], f8[:,::1], b1, b1, f8[::1])")

@@ -18,7 +18,12 @@ KEYS, CHILD_KEY, CHILD_LINKS, PARENT_KEY, PARENT_LINKS, OUTPUT, OUTPUT_CHILDREN,
 COMPARISON, ENDS, CHILD_SIDES, PARENT_SIDES, LIVE_LINKS, LIVE_SIDES, CHILD_VALUES, PARENT_VALUES, BAND = range(19, 28)
 ROOM = 28  # tuples the node has room for
 SECOND, CHILD_SECONDS, CHILD_BEST, PARENT_SECONDS, LIVE_BEST = range(29, 34)  # of a second comparison
-TREE_COLUMNS = 34
+CHILD_COUNTS = 34
+UNCOUNTED = -1  # in CHILD_COUNTS: children are enumerated, not counted
+#: Of comparisons after the first: how many, whether each is strict, by bits; and, of node 0, the address of the number
+#: of tuples that were looked at in vain (state/further_values).
+FURTHER, STRICT, LOOKED = 35, 36, 37
+TREE_COLUMNS = 38
 MOST_NODES = 256
 
 # What a plain edge keeps a key: KEYS is int32[keys, KEY_COLUMNS].

@@ -1,9 +1,10 @@
-"""A sum of doubles over rows with many copies, which only plans use: rounded once, as if added one by one."""
+"""Sums of doubles over rows with many copies, and of products of doubles: only plans use these functions."""
 
 from __future__ import annotations
 
 import numpy as np
 
+from freshet.errors import EvaluationError
 from freshet.scalar.column import Column
 from freshet.scalar.expression import Call, Literal
 from freshet.scalar.functions.registry import Function, Step, declare
@@ -11,6 +12,7 @@ from freshet.scalar.functions.rows import every, longest, spread
 from freshet.state.arena import Arena
 from freshet.state.arrays import taken
 from freshet.state.exact_sum import ExactSum
+from freshet.state.sum_products import TERMS, multiply_sums
 
 
 def _exact_total(call: Call) -> Step:
@@ -36,4 +38,33 @@ def _exact_total(call: Call) -> Step:
     return step
 
 
-declare(Function("exact_total", strict=_exact_total, total=True))
+def _product_of_sums(call: Call) -> Step:
+    """The arguments are columns of groups, as `sum_products` takes them; the last is a literal: the number of the
+    double to return."""
+    term = call.args[-1]
+    assert isinstance(term, Literal)
+    place = int(term.value)  # type: ignore[arg-type]
+
+    def step(*columns: Column) -> Column:
+        n = longest(*columns)
+        valid = every(columns)
+        rows, out = np.empty((n, len(columns) - 1)), np.empty((n, TERMS))
+        for i, column in enumerate(columns[:-1]):
+            rows[:, i] = column.data
+        known = np.ones(n, np.bool_)
+        if valid is not None:
+            known &= valid
+        bad = multiply_sums(rows, known, out)
+        if bad >= 0:
+            raise EvaluationError(
+                "a sum of factors inside SUM does not fit DOUBLE; divide the factors by a constant", bad
+            )
+        return Column(call.type, np.ascontiguousarray(out[:, place]), valid)
+
+    return step
+
+
+declare(
+    Function("exact_total", strict=_exact_total, total=True),
+    Function("product_of_sums", strict=_product_of_sums),
+)
