@@ -5,7 +5,8 @@ and a new text, and the oldest rows are deleted. Resident memory and the size of
 the maximum of each in the second quarter of the stream, and no later sample may exceed 1.3 times that. Then everything
 is deleted, after which less than half of the growth since the creation of the views must remain. Finally, one-row
 transactions are applied to a growing table: the slowest, including the first, must stay within 50 times the median.
-Figures of transactions are processor time of the thread.
+Figures of transactions are processor time of the thread, the lesser of two equal runs for each transaction: growth
+costs the same transactions in both, interrupts of the machine others.
 """
 
 from __future__ import annotations
@@ -188,7 +189,7 @@ def main() -> int:
             f"{name}: {before / 1e6:,.0f} MB without rows, plateau {plateau / 1e6:,.0f} MB, at most "
             f"{most / 1e6:,.0f} MB after it ({most / plateau:.2f} x), {left / 1e6:,.0f} MB after everything is deleted"
         )
-    took = one_row(given.transactions)
+    took = np.minimum(one_row(given.transactions), one_row(given.transactions))
     worst, median = took.max(), float(np.median(took))
     failed |= worst > WORST * median
     print(f"one-row transactions: median {median:,.0f} us, worst {worst:,.0f} us ({worst / median:.1f} x)")

@@ -128,6 +128,8 @@ def _lost_steps(plan: QueryPlan, shown: Callable[[Expression], str]) -> Iterator
             c = node.edge.comparison
             compared = f"{shown(c.parent)} {c.operator} {shown(c.child)}"
             yield f"O(1): the edge with {compared} keeps its tuples in order, O(log n) to find a place"
+            if c.counted:
+                yield f"constant delay: how many tuples satisfy {compared} is counted in O(log n)"
             also = _listed([f"{shown(f.parent)} {f.operator} {shown(f.child)}" for f in c.further]) if c.further else ""
             if len(c.further) == 1:
                 yield f"constant delay: tuples that also satisfy {also} are found in O(log n) each; there may be none"
@@ -147,6 +149,8 @@ def _delay(
 ) -> tuple[str, list[str]]:
     delay, lost = "constant, for deltas and answers", []
     residual = plan.residual
+    if any(n.edge is not None and n.edge.comparison is not None and n.edge.comparison.counted for n in plan.nodes):
+        delay = "O(log n) for each tuple whose partners are counted, otherwise constant"
     if Tree(plan).compares_twice:
         delay = "O(log n) for each tuple whose partners are looked for; it may have none"
     if Tree(plan).searches:

@@ -37,7 +37,7 @@ class Contained(Maintained):
         self.types = query.types
         self.width = query.width
         self.has_text = query.has_text
-        self.delta_schema, self.no_delta = query.delta_schema, query.no_delta
+        self.delta_schema, self.no_delta, self.written = query.delta_schema, query.no_delta, query.written
 
     def _try(self, step: Callable[[], None]) -> None:
         if self.failure is not None:

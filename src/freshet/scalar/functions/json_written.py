@@ -18,11 +18,11 @@ from freshet.scalar.functions.text_casts import writer
 from freshet.scalar.lists import join_texts
 from freshet.scalar.nested import fields_of, lists_of, valid_of
 from freshet.scalar.types import DATE, STRING, TIMESTAMP, Type
-from freshet.state.arrays import TEXT
+from freshet.state.arrays import TEXT, one_text
 
 _PLAIN = ("BOOLEAN", "TINYINT", "SMALLINT", "INT", "BIGINT", "DECIMAL", "VOID")
 _ESCAPES = (("\\", "\\\\"), ('"', '\\"'), ("\n", "\\n"), ("\r", "\\r"), ("\t", "\\t"), ("\b", "\\b"), ("\f", "\\f"))
-_NOTHING, _QUOTE = pa.scalar("", TEXT), pa.scalar('"', TEXT)
+_NOTHING, _QUOTE = one_text("", TEXT)[0], one_text('"', TEXT)[0]
 _SMALL = re.compile(r"(-?)0\.0{6,}")  # decimals that Java writes with an exponent
 
 
