@@ -26,6 +26,7 @@ from hypothesis import event, reject
 RELATIVE = 1e-9
 ABSOLUTE = 1e-9
 SHOWN = 10
+_MOST_STEPS = 500  # millions of instructions of SQLite for one answer: some seconds
 
 Row = tuple[Any, ...]
 NAN = "NaN"
@@ -63,6 +64,8 @@ def sqlite_answer(sql: str, tables: dict[str, pa.Table], like: pa.Schema) -> pa.
     """SQLite's answer to a query in its own dialect; `like`: the answer's types, since SQLite has neither BOOLEAN nor
     DATE. Dates are texts there, decimals doubles."""
     connection = sqlite3.connect(":memory:")
+    steps = itertools.count()
+    connection.set_progress_handler(lambda: next(steps) > _MOST_STEPS, 1_000_000)  # sqlite3.OperationalError beyond
     connection.execute("PRAGMA case_sensitive_like = ON")
     for name, table in tables.items():
         columns = ", ".join(f"{f.name} {_sqlite_type(f.type)}" for f in table.schema)
