@@ -124,6 +124,19 @@ def test_arrays_of_one_length_grow_at_different_times() -> None:
     assert max(grown[10_000:]) <= 10
 
 
+def test_where_the_system_gives_no_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refused(_: object) -> None:
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(pages, "_preparing", pages._Preparing())
+    monkeypatch.setattr("threading.Thread.start", refused)
+    array = Arena().array("a", np.int64, fill=-1)
+    for rows in range(100_000, 2_000_000, 30_000):
+        array.grow(rows)
+        array.data[rows - 1] = rows
+    assert pages._preparing._thread is None and array.data[99_999] == 100_000
+
+
 def test_where_the_system_gives_no_range(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(arenas, "_LARGE", 4096)
     monkeypatch.setattr(pages, "reserve", lambda nbytes: None)

@@ -68,16 +68,25 @@ class _Preparing:
     """A thread that prepares pages, started when it is first needed."""
 
     def __init__(self) -> None:
+        self.reset()
+        os.register_at_fork(after_in_child=self.reset)  # threads do not survive a fork
+
+    def reset(self) -> None:
         self._asked: SimpleQueue[tuple[mmap.mmap, int, int]] = SimpleQueue()
         self._thread: Thread | None = None
 
     def ask(self, map: mmap.mmap, address: int, nbytes: int) -> None:
-        if sys.platform != "linux":
-            return
-        self._asked.put((map, address, nbytes))  # the map, so that its addresses stay its own meanwhile
-        if self._thread is None:
-            self._thread = Thread(target=self._run, name="freshet-pages", daemon=True)
-            self._thread.start()
+        if sys.platform == "linux" and (self._thread is not None or self._start()):
+            self._asked.put((map, address, nbytes))  # the map, so that its addresses stay its own meanwhile
+
+    def _start(self) -> bool:
+        thread = Thread(target=self._run, name="freshet-pages", daemon=True)
+        try:
+            thread.start()
+        except RuntimeError:  # no more threads, or Python is ending: pages are cleared when they are touched
+            return False
+        self._thread = thread
+        return True
 
     def _run(self) -> None:
         advise = ctypes.CDLL(None).madvise
@@ -89,4 +98,3 @@ class _Preparing:
 
 
 _preparing = _Preparing()
-os.register_at_fork(after_in_child=_preparing.__init__)  # type: ignore[misc]  # threads do not survive a fork
