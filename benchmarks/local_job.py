@@ -42,6 +42,7 @@ class LocalJob:
         self.shards: dict[tuple[int, int], Shard] = {}
         self.logs: dict[tuple[int, int], list[tuple[str, bytes]]] = {}
         self.quarantined: list[tuple[str, str, str]] = []
+        self.late = 0  # rows that came too late
         self.loads: dict[tuple[int, int], Load] = {}  # by level and shard, of the last micro-batch
         self.distinct = 0  # rows that were sent in it, whatever the number of their copies
 
@@ -77,6 +78,7 @@ class LocalJob:
             shard = self.shards[level, number]
             before = _steps(shard)
             taken = take_in(shard, mine, self.job.quarantine)
+            self.late += taken.late
             deltas = shard.apply(taken.changes)
             self.logs.setdefault((level, number), []).extend(taken.log)
             emitted += emit(self.job, shard, number, taken, deltas, first)

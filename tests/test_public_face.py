@@ -31,7 +31,7 @@ SHOWN = {
         "at", "batches", "changes", "count", "explain", "find", "get", "metrics", "name", "plan", "schema", "subscribe",
         "to_arrow", "to_dicts", "to_pandas", "to_polars",
     },
-    freshet.Transaction: {"deltas", "errors", "version"},
+    freshet.Transaction: {"deltas", "errors", "late", "version"},
     freshet.PendingTransaction: {
         "apply", "commit", "deltas", "errors", "execute", "query", "rollback", "version",
     },

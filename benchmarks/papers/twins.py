@@ -18,6 +18,7 @@ from freshet.database.view import View
 from freshet.logical.attributes import equality
 from freshet.logical.query import Block, Field, Query, Relation, TableSchema
 from freshet.plans import build_plan
+from freshet.plans.build import Rewrites
 from freshet.plans.model import AnyPlan, BagPlan, Guarantee, QueryPlan
 from freshet.scalar.expression import ColumnRef, Expression, references, transform, walk
 from freshet.scalar.functions import build
@@ -79,7 +80,7 @@ def intermediate_views(query: Query) -> AnyPlan:
     source, places = _side(join, order[0]), _numbered(_needed(join, [order[0]]))
     for n in range(1, len(order)):
         source, places = _step(join, order[: n + 1], source, places)
-    return build_plan(_above(query, source, places), factorise=False)
+    return build_plan(_above(query, source, places), rewrites=Rewrites.NONE)
 
 
 def _connected(join: _Join) -> list[int]:
@@ -146,7 +147,7 @@ def change_propagation(query: Query) -> AnyPlan:
     inputs, positions = [], []
     for r in range(len(join.relations)):
         mine = sorted((p for p in names if p[0] == r), key=lambda p: p[1])
-        inputs.append(build_plan(_distinct(join, r, [join.reference(p) for p in mine]), factorise=False))
+        inputs.append(build_plan(_distinct(join, r, [join.reference(p) for p in mine]), rewrites=Rewrites.NONE))
         positions.append(tuple(order.index(names[p]) for p in mine))
     firsts = [join.reference(name) for name in order]
     fields = tuple(Field(f"c{i}", c.type, False) for i, c in enumerate(firsts))
@@ -155,7 +156,7 @@ def change_propagation(query: Query) -> AnyPlan:
     rest = [p for p in join.between() if _joins(p) is None]
     where = tuple(transform(p, lambda e: _at(e, places)) for p in rest)
     over = replace(_above(query, _any_rows(fields), places), block=Block((0,), where))
-    made = build_plan(over, factorise=False)
+    made = build_plan(over, rewrites=Rewrites.NONE)
     assert isinstance(made, QueryPlan)
     return replace(made, relations=(replace(made.relations[0], source=bag), *made.relations[1:]))
 

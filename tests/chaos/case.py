@@ -367,7 +367,7 @@ class Case:
                 recover(self.folder)
             except freshet.StateError as unusable:
                 says(unusable, "not usable")
-                (self.folder / "log").write_bytes(whole)
+                file.write_bytes(whole)
             self.open()
         lost = not closed if name == "log" else self.damaged
         self.damaged |= name == "log"  # a checkpoint hides that, until it is damaged too

@@ -115,7 +115,7 @@ def judge(arguments: list[str], code: object, out: str, err: str) -> Iterator[st
         try:
             lines = [json.loads(line) for line in out.splitlines()]
         except ValueError:
-            yield f"its output is no JSON: {out[:200]!r}"
+            yield f"its output is not JSON: {out[:200]!r}"
             return
         if code == 2 and not (lines and ("error" in lines[-1] or lines[-1].get("mistakes"))):
             yield f"its failure is no object: {out[:200]!r}"

@@ -48,7 +48,7 @@ class Terminal:
         return self.raw
 
     def _read(self, seconds: float) -> None:
-        while select.select([self.line], [], [], seconds)[0]:
+        while readable(self.line, seconds):
             with suppress(OSError):  # the other end is gone
                 data = os.read(self.line, 65_536)
                 if data:
@@ -56,6 +56,13 @@ class Terminal:
                     seconds = 0.0
                     continue
             return
+
+
+def readable(line: int, seconds: float) -> bool:
+    """Whether something can be read. Unlike select(), poll() takes file descriptors above 1,023."""
+    waiting = select.poll()
+    waiting.register(line, select.POLLIN)
+    return bool(waiting.poll(seconds * 1_000))
 
 
 @contextmanager

@@ -144,7 +144,7 @@ def test_sql_as_json_is_json() -> None:
         given="SELECT 1 AS a, 2 AS a, CAST('NaN' AS DOUBLE) AS n, CAST('-Infinity' AS DOUBLE) AS i, "
         "DATE '2024-02-29' AS d, 1.50 AS e, 'é' AS s, NULL AS nothing, true AS b",
     )  # fmt: skip
-    assert json.loads(done.stdout, parse_constant=lambda name: pytest.fail(f"{name} is no JSON")) == {
+    assert json.loads(done.stdout, parse_constant=lambda name: pytest.fail(f"{name} is not JSON")) == {
         "a": 1, "a_2": 2, "n": "NaN", "i": "-Infinity", "d": "2024-02-29", "e": "1.50", "s": "é", "nothing": None,
         "b": True,
     }  # fmt: skip

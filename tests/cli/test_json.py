@@ -68,7 +68,7 @@ MARKET = ("--source", "market", "--scale", "0.0005")
 
 def only_json(shown: str) -> list[Any]:
     return [
-        json.loads(line, parse_constant=lambda name: pytest.fail(f"{name} is no JSON")) for line in shown.splitlines()
+        json.loads(line, parse_constant=lambda name: pytest.fail(f"{name} is not JSON")) for line in shown.splitlines()
     ]
 
 

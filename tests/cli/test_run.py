@@ -67,6 +67,18 @@ def test_a_job_is_watched_stopped_and_goes_on(folder: Path) -> None:
     assert sorted(p.name for p in (folder / "out").iterdir()) == ["version=0", "version=1"]
 
 
+def test_as_many_shards_as_the_rows_need(folder: Path) -> None:
+    (folder / "job.sql").write_text("SET trigger = 'available now';" + JOB)
+    for number in range(2):
+        (folder / "in" / f"{number}.csv").write_text(f"{number},ada,10.50,insert\n")
+        with running(folder, "--shards", "auto", "--rebuild") as job:
+            assert job.batch()["changes"] == 1
+            job.ends()
+            assert "1 sink, as many shards as the rows need" in job.said()
+            assert "partitions stay empty" not in job.said()
+    assert json.loads((folder / "checkpoint" / "freshet" / "query.json").read_text())["shards"] == 1
+
+
 def test_standard_output_has_json_only(folder: Path) -> None:
     """Next to a sink that prints, and at the end a row that stops the stream."""
     (folder / "job.sql").write_text(JOB + "CREATE SINK shown FROM sums USING console;")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import select
 import subprocess
 import sys
 from pathlib import Path
@@ -17,7 +16,7 @@ pytest.importorskip("prompt_toolkit")
 pytest.importorskip("rich")
 
 from freshet.cli import progress
-from tests.cli.terminal import ROOT, terminal
+from tests.cli.terminal import ROOT, readable, terminal
 from tests.web.pages import wait_until
 
 
@@ -125,7 +124,7 @@ def test_words_and_bars_within_each_other(monkeypatch: pytest.MonkeyPatch) -> No
             assert (work.what, work.done, work.of) == ("counting", 3, 4)
         assert not work.visible and sys.stderr is screen
         content = b""
-        while select.select([line], [], [], 0.2)[0]:
+        while readable(line, 0.2):
             content += os.read(line, 65_536)
     written = content.decode()
     assert "outer" in written and "━" in written and "above" in written

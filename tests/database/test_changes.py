@@ -138,7 +138,7 @@ def test_upserts_insert_replace_and_repeat(db: Database) -> None:
     ]})  # fmt: skip
     assert rows(db) == [(1, "last", 1.0), (2, "bob", None), (9, "new", 9.0)]
     weights = {(r["id"], r["name"]): r["_weight"] for r in tx.deltas["v"].to_pylist()}
-    assert weights == {(1, "ada"): -1, (1, "last"): 1, (9, "new"): 1}, "what stays as it was is no change"
+    assert weights == {(1, "ada"): -1, (1, "last"): 1, (9, "new"): 1}, "an unchanged row is not a change"
 
 
 def test_upserts_and_deletes_of_one_key_the_last_decides(db: Database) -> None:

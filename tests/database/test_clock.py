@@ -148,13 +148,13 @@ def test_rows_past_their_time_leave_the_table(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("properties", "words"),
     [
-        ("retain = '1 month'", "rows cannot stay for '1 month'"),
-        ("retain = '-1 day'", "rows cannot stay for"),
+        ("retain = '1 month'", "retain cannot be '1 month'"),
+        ("retain = '-1 day'", "retain cannot be"),
         ("retain = 'long'", "has no units"),
-        ("retain = '1 day', retain_by = 'id'", "column id is INT; rows stay by a TIMESTAMP or DATE"),
+        ("retain = '1 day', retain_by = 'id'", "column id is INT; retain goes by a TIMESTAMP or DATE"),
         ("retain = '1 day', retain_by = 'x'", "no column x"),
         ("retain_by = 'ts'", "retain_by without retain"),
-        ("owner = 'me'", "give only columns, keys, retain and retain_by"),
+        ("owner = 'me'", "give only columns, keys, retain, retain_by, lateness"),
         ("retain = '1 day'", "needs the column of the rows' time"),
     ],
 )

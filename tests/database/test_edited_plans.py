@@ -78,7 +78,7 @@ def test_another_tree_runs_and_answers_alike(tree: list[tuple[str, str | None]])
 
 
 WRONG = [
-    (with_tree(("a", None), ("c", "a"), ("b", "c")), "no join tree of the query: connect: x0"),
+    (with_tree(("a", None), ("c", "a"), ("b", "c")), "not a join tree of the query: connect: x0"),
     (with_tree(("a", None), ("b", "a")), "trees[0]: c is missing; the query reads it"),
     (with_tree(("a", None), ("b", "a"), ("c", "b"), ("d", "b")), "the query has no d there; it has a, b, c"),
     (with_tree(("a", None), ("b", "a"), ("c", None)), "a tree has one root (parent null), but this one has a and c"),

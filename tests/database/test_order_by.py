@@ -151,13 +151,14 @@ def test_the_prompt_and_the_page(db: freshet.Database, capsys: pytest.CaptureFix
     assert read_view(db.create_view("v", "SELECT b FROM t ORDER BY s DESC"))[0].column(0).to_pylist() == [1, 2, 1, 3]
 
 
-@pytest.mark.parametrize("key", ["NULL * 2", "2", "'a'"])
-def test_an_order_by_constants_alone_takes_the_rows_that_a_view_takes(key: str) -> None:
+@pytest.mark.parametrize("key", ["NULL * 2", "2", "'a'", "id % 1"])
+@pytest.mark.parametrize("cut", ["LIMIT 1 OFFSET 1", "OFFSET 1", "LIMIT 2"])
+def test_ties_are_cut_where_a_view_cuts_them(key: str, cut: str) -> None:
     db = freshet.connect()
     db.execute("CREATE TABLE t (id INT PRIMARY KEY, s STRING, y BINARY); INSERT INTO t VALUES (2, 'z', X'7f')")
     db.execute("INSERT INTO t VALUES (0, 'a', X'61'), (1, 'b', X'00')")
     for shown in ("s", "y", "s, y"):
-        sql = f"SELECT {key} AS k, {shown} FROM t ORDER BY k DESC LIMIT 1 OFFSET 1"
+        sql = f"SELECT {key} AS k, {shown} FROM t ORDER BY k DESC {cut}"
         view = db.create_view("v", sql)
         assert db.execute(sql).to_pylist() == view.to_arrow().to_pylist()
         db.execute("DROP VIEW v")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+from collections.abc import Sequence
 from decimal import Decimal
 from typing import Any
 from unittest.mock import patch
@@ -29,10 +30,11 @@ TEXTS = st.sampled_from(("", "one", "Grüße", "\ud800", b"one", 3, None))
 ROW = st.tuples(WHOLE, WHOLE, DECIMALS, DECIMALS, DATES, TEXTS)
 
 
-def outcome(rows: list[Any], native: bool) -> Any:
+def outcome(rows: list[Any], native: bool, ddl: str = DDL, before: Sequence[Any] = ()) -> Any:
     db = freshet.connect()
-    db.execute(DDL)
+    db.execute(ddl)
     db.create_view("v", "SELECT * FROM t")
+    db.apply({"t": list(before)})
     try:
         if native:
             db.apply({"t": rows})
@@ -57,6 +59,50 @@ def test_as_arrow_reads_them(rows: list[tuple[Any, ...]], dicts: bool, weight: A
         assert plain == arrow
     else:
         same_bag(plain, arrow)
+
+
+KEYED = "CREATE TABLE t (s STRING, w DECIMAL(30,4), b BIGINT NOT NULL, d DATE, PRIMARY KEY (s, b))"
+STORED = [("a", None, 1, dt.date(2024, 1, 1)), ("a", Decimal("10.5"), 2, None), ("b", Decimal(7), 1, None)]
+KINDS = ("insert", "delete", "update_preimage", "update_postimage", "upsert", "other", None, 1)
+
+
+@st.composite
+def fed(draw: st.DrawFn) -> dict[str, Any]:
+    row: dict[str, Any] = {"s": draw(st.sampled_from("abc")), "b": draw(st.sampled_from((1, 2, 3)))}
+    if draw(st.booleans()):
+        row["w"] = draw(st.sampled_from((None, Decimal("10.5"), 7, Decimal("1.23456"))))
+    if draw(st.booleans()):
+        row["d"] = draw(st.sampled_from((None, dt.date(2024, 1, 1))))
+    extra: dict[str, Any] = draw(st.sampled_from(({}, {}, {}, {"s": None}, {"x": 1}, {"_weight": 1})))
+    return {**row, **extra, "_change_type": draw(st.sampled_from(KINDS[:5])) if draw(st.integers(0, 9)) else KINDS[-1]}
+
+
+@settings(deadline=None)
+@given(st.lists(fed(), min_size=1, max_size=4), st.booleans())
+def test_feeds_as_arrow_reads_them(rows: list[dict[str, Any]], keyed: bool) -> None:
+    ddl = KEYED if keyed else KEYED.replace(", PRIMARY KEY (s, b)", "")
+    plain, arrow = outcome(rows, True, ddl, STORED), outcome(rows, False, ddl, STORED)
+    if isinstance(plain, str) or isinstance(arrow, str):
+        assert plain == arrow
+    else:
+        same_bag(plain, arrow)
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        {"s": "a", "b": 1, "_change_type": "delete"},
+        {"s": "a", "b": 2, "w": Decimal("10.5"), "_change_type": "update_preimage"},
+        {"s": "a", "b": 2, "w": 3, "d": None, "_change_type": "upsert"},
+        {"s": "z", "b": 2, "w": 3, "d": None, "_change_type": "insert"},
+    ],
+)
+def test_plain_feeds_are_read(row: Any) -> None:
+    db = freshet.connect()
+    db.execute(KEYED)
+    db.apply({"t": STORED})
+    with patch("freshet.database.changes.as_batch", side_effect=AssertionError):
+        db.apply({"t": [row]})
 
 
 @pytest.mark.parametrize(

@@ -15,6 +15,7 @@ import freshet
 from freshet.database import state_copy
 from freshet.database.db import inside
 from freshet.database.history import history_of
+from freshet.engine.maintained import Tables
 from tests.fuzz.case import run_case
 from tests.fuzz.choices import Choices
 
@@ -116,9 +117,9 @@ def test_no_thread_waits_for_a_whole_read(what: str, tmp_path: Path, monkeypatch
 
     def made_slowly(self: state_copy.StateCopy, *args: Any) -> None:
         make(self, *args)
-        attached = self.core.tables["t"]
+        attached, shared = self.core.tables["t"], self.core.tables.shared
 
-        class Waiting(dict[str, Any]):
+        class Waiting(Tables):
             """The first use of the copy takes long."""
 
             def __getitem__(self, name: str) -> Any:
@@ -126,7 +127,8 @@ def test_no_thread_waits_for_a_whole_read(what: str, tmp_path: Path, monkeypatch
                 assert go_on.wait(60)
                 return attached
 
-        self.core.tables = Waiting(t=attached)
+        self.core.tables = Waiting()
+        self.core.tables["t"], self.core.tables.shared = attached, shared
 
     monkeypatch.setattr(state_copy.StateCopy, "__init__", made_slowly)
     reader = threading.Thread(target=lambda: results.append(READ[what](db)))

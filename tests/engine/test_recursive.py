@@ -359,8 +359,8 @@ def test_a_change_costs_what_it_changes() -> None:
 
 def test_what_explain_says() -> None:
     db = _edge_db()
-    told = db.create_view("v", SETS[1]).explain()
-    assert "class      recursive" in told
-    assert "one more step for each row of an iteration of t that comes or goes" in told
-    assert "state linear in the tables: the rows of t are stored with their iterations, and how often" in told
-    assert told.count("input anchor") == told.count("input step") == 1
+    explained = db.create_view("v", SETS[1]).explain()
+    assert "class      recursive" in explained
+    assert "one more step for each row of an iteration of t that comes or goes" in explained
+    assert "state linear in the tables: the rows of t are stored with their iterations, and how often" in explained
+    assert explained.count("input anchor") == explained.count("input step") == 1

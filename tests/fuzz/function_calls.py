@@ -70,7 +70,8 @@ _PATTERNS = (
     "a", "a*", "(a+)+$", "(a|aa)+$", "(.*)*", "(a|b|ab)*c", "^(([a-z])+.)+[A-Z]([a-z])+$", "(.*a){10}b", "a{1,1000}",
     "(a{1,100}){1,100}", "[^a]", ".", "$", "^", "", "(", "a**", r"\d+", r"(\w+)\s(\w+)", "(?i)HELLO", "(?s).", "x??",
     "(x+x+)+y", "[\\u0000-\\uffff]", r"\b", "(a)|(b)", "[a-z]+[0-9]*", "a|b|c|d|e|f|g", "(?:a?){30}a{30}", r"\\",
-    "(a*)b|a",
+    "(a*)b|a", "(?=a)", "a(?!b)", "(?<=a|bc)[^a]", r"(?<!\s)\w+(?=$|\s)", "(?:(?!a.).)+", "(?<=a{0,9})b",
+    "(?<=^|,)(?=[,b])",
 )  # fmt: skip
 _DATE_PATTERNS = (
     "yyyy-MM-dd", "yyyy-MM-dd HH:mm:ss", "yyyy-MM-dd[ HH:mm[:ss[.SSSSSS]]]", "[yyyy-MM-dd][MM/dd/yyyy]", "d/M/y",
@@ -130,11 +131,14 @@ _UNITS = (
 _WEEKDAYS = ("mo", "Sunday", "TUE", "x", "")
 _WHENS = ((DATE,), (TIMESTAMP,), (STRING,))
 #: Functions that take a literal word: at which place, which words, and the types of their arguments.
+_ZONES = ("Europe/Berlin", "America/New_York", "Australia/Lord_Howe", "+05:30", "PST", "UTC", "Nowhere", "-18")
 _WORDS: dict[str, tuple[int, tuple[str, ...], list[tuple[Type, ...]]]] = {
     **dict.fromkeys(("date_part", "datepart"), (0, _UNITS, [(STRING, *t) for t in (*_WHENS, (MONTHS,), (MICROS,))])),
     "date_trunc": (0, _UNITS, [(STRING, *t) for t in _WHENS]),
     "trunc": (1, _UNITS, [(*t, STRING) for t in _WHENS]),
     "next_day": (1, _WEEKDAYS, [(*t, STRING) for t in _WHENS]),
+    **dict.fromkeys(("from_utc_timestamp", "to_utc_timestamp"), (1, _ZONES, [(*t, STRING) for t in _WHENS])),
+    "convert_timezone": (0, _ZONES, [(STRING, *t) for t in _WHENS]),
     "timestampadd": (0, _UNITS, [(STRING, INT, *t) for t in _WHENS]),
     "timestampdiff": (0, _UNITS, [(STRING, *s, *t) for s in _WHENS for t in _WHENS]),
 }

@@ -507,7 +507,8 @@ class Grammar:
         if shape == 4:
             return f"{self.choices.pick(('ROW_NUMBER()', 'NTILE(2)'))} OVER ({partition}ORDER BY {total})", "i"
         if shape <= 6:
-            more = self.choices.pick(("", ", 2", f", 1, {self.expressions.literal(kind)}", ", -1"))
+            default = "7" if kind in "iw" else self.expressions.literal(kind)  # it is cast to the type of the value
+            more = self.choices.pick(("", ", 2", f", 1, {default}", ", -1"))
             call = (f"{self.choices.pick(('LAG', 'LEAD'))}({value}{more}){self._nulls()}", kind)
             return f"{call[0]} OVER ({partition}ORDER BY {total})", kind
         if shape == 7:

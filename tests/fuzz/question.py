@@ -5,6 +5,7 @@ SQLite decides: if the view agrees with it, the error is DuckDB's, which is coun
 from __future__ import annotations
 
 import datetime
+import re
 import sqlite3
 import threading
 from dataclasses import dataclass, field
@@ -60,7 +61,8 @@ class Question:
 
     @classmethod
     def of(cls, sql: str, tables: list[TableModel]) -> Question:
-        has_bytes = any(kind == "x" for table in tables for _, kind in table.columns)  # which SQLite joins to a text
+        bytes_columns = {name for table in tables for name, kind in table.columns if kind == "x"}
+        has_bytes = any(re.search(rf"\b{name}\b|\*", sql) for name in bytes_columns)  # which SQLite joins to a text
         timed = any(word in sql for word in Clock.WORDS)
         clock = Clock()
         sql = clock.marked(sql)

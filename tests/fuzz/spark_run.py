@@ -30,7 +30,7 @@ from freshet.logical.query import is_query
 from freshet.plans import build_plan
 from freshet.sql.parse import parse
 from tests.fuzz.choices import Choices, shrunk
-from tests.fuzz.question import NoOracleError, NoValueError, Question
+from tests.fuzz.question import NoOracleError, NoValueError, OraclesDifferError, Question
 from tests.fuzz.spark_differences import allowed, named_apart, type_name
 from tests.fuzz.spark_grammar import SETS, SparkGrammar, spark_tables
 from tests.fuzz.tables import TYPES, TableModel
@@ -91,6 +91,10 @@ def session() -> SparkSession:
 #: Subqueries that read the query around them below LIMIT and UNION ALL, or in HAVING below DISTINCT.
 _WRONG_IN_SPARK = re.compile(r"UNION ALL .*\bLIMIT\b|\(SELECT DISTINCT .*\bHAVING\b.*\bo\.", re.I)
 
+#: The same below two aggregates, of which the inner one has no GROUP BY: Spark and DuckDB have no row of it if no row
+#: matches, so only SQLite can judge.
+_TOTAL_OF_TOTAL = re.compile(r"\(SELECT \w+\([^()]*\) FROM \(SELECT \w+\((?:(?!GROUP BY).)*\) AS \w+", re.I)
+
 
 def run_query(choices: Choices, spark: SparkSession) -> Outcome:
     number = choices.below(SETS)
@@ -106,6 +110,10 @@ def run_query(choices: Choices, spark: SparkSession) -> Outcome:
         kind, why = "allowed", "outer joins of a subquery whose ON reads the query around it"
     if kind == "failed" and why.startswith("rows") and _WRONG_IN_SPARK.search(sql) and _others_agree(sql, ours, number):
         kind, why = "allowed", "LIMIT over a correlated UNION ALL, HAVING under DISTINCT: DuckDB agrees"
+    if kind == "failed" and why.startswith("rows") and _TOTAL_OF_TOTAL.search(sql):
+        unjudged = Question.of(sql, list(tables)).sqlite is None
+        if unjudged or _others_agree(sql, ours, number):
+            kind, why = "allowed", "a correlated total of a total without rows: SQLite agrees, or cannot say"
     if planning > PLANNING:
         kind, why = "failed", f"planning took {planning:.1f} s of processor time"
     return Outcome(kind, why, sql, choices.made, "\n".join(f"  {t.ddl}: {_values(t)}" for t in tables))
@@ -123,18 +131,17 @@ def _reads_around(sql: str) -> bool:
 
 
 def _others_agree(sql: str, ours: Answer, number: int) -> bool:
-    """Whether DuckDB, or SQLite if DuckDB has no answer, gives the same answer, if either has one."""
+    """Whether DuckDB or SQLite gives the same answer, if either has one."""
     if ours.error:
         return False
+    tables = list(spark_tables(number))
     try:
-        like = _database(number).execute(sql).schema
-        answer = Question.of(sql, list(spark_tables(number))).answer(list(spark_tables(number)), like)
-    except NoOracleError:
+        Question.of(sql, tables).check(_database(number).execute(sql), tables)
+    except (NoOracleError, OraclesDifferError):
         return True
-    except NoValueError:
+    except (NoValueError, AssertionError):
         return False
-    rows = zip(*(c.to_pylist() for c in answer.columns), strict=True)
-    return sorted(map(_key, rows)) == sorted(map(_key, ours.rows))
+    return True
 
 
 @cache

@@ -28,6 +28,14 @@ def test_a_whole_job() -> None:
     assert [(s.name, s.view, s.place.format) for s in job.sinks] == [("s", "v", "materialized")]
 
 
+def test_lateness_and_final_rows() -> None:
+    table = "CREATE TABLE t (k INT, ts TIMESTAMP) WITH (lateness = '1 minute') USING json OPTIONS (path 'in');\n"
+    job, mistakes = read_job(table + "CREATE MATERIALIZED VIEW v AS SELECT k FROM t EMIT FINAL;")
+    assert not mistakes and job.views == {"v": "SELECT k FROM t EMIT FINAL"}
+    _, mistakes = read_job(TABLE + "CREATE MATERIALIZED VIEW v AS SELECT b FROM t EMIT FINAL;")
+    assert "table t without lateness" in str(mistakes[0])
+
+
 def test_views_of_views() -> None:
     job, mistakes = read_job(TABLE + VIEW + "CREATE MATERIALIZED VIEW w AS SELECT SUM(n) AS total FROM v;")
     assert not mistakes and list(job.views) == ["v", "w"]
@@ -62,7 +70,7 @@ MISTAKES = [
     (TABLE + VIEW + "CREATE SINK s v USING console;", "v does not fit here; FROM is expected"),
     (TABLE + VIEW + 2 * "CREATE SINK s FROM v USING console;", "sink s already exists"),
     (TABLE + VIEW + "SET shard = 2;", "line 3, column 5: no setting shard; there are shards, "),
-    (TABLE + VIEW + "SET shards = none;", "shards is 'none'; give a whole number, 1 or more"),
+    (TABLE + VIEW + "SET shards = none;", "shards is 'none'; give a whole number, 1 or more, or 'auto'"),
     (TABLE + VIEW + "SET trigger = 'often';", "trigger is 'often'; give 'available now', or a time as '2 seconds'"),
     (TABLE + VIEW + "SET on_error = 'skip';", "give 'stop' or 'quarantine'"),
     (TABLE, "the job keeps no view; add CREATE MATERIALIZED VIEW"),

@@ -384,6 +384,7 @@ def text_cases() -> list[tuple[str, list[Argument], str | None]]:
         for pattern in ("HE%", "%WÖR%", "A_B", "%ΣΣ%", "%i̇%", "\\%", "A\\_"):
             both("ilike", pattern, first=s)
     made += regexp_cases()
+    made += zone_cases()
     for x in [*NUMBERS, *ODD, *columns(("STRING", "-17"))]:
         for name in ("hex", "chr", "char", "space", "reverse", "ascii", "md5", "octet_length"):
             if name != "space" or str(x[1]) in ("3", "-4", "-7", "-2.5", "12"):
@@ -409,10 +410,12 @@ PATTERNS = (
     ("a", "<$0>"), ("(a|ab)(c|bcd)?", "$2-$1"), ("^[a-z]+$", "x"), ("$", "!"), (r"\w+", r"\$"), (r"[^\s.]+", "$0$0"),
     ("a*", "-"), ("(?i)HE(L+)O", "[$1]"), ("(?s)a.b", "x"), ("a.b", "x"), (r"(\d+)-(\d+)", "$2-$1"), ("x??", "."),
     ("é|ö", "e"), ("()[ab]??", "x"), ("(a)?(b)?", "$12"), (r"^\r$", "x"), (r"[\u00e9-\x{fc}]{1,2}", "x"), ("", "x"),
+    (r"(?<=\d)(?=\d)", ","), (r"\w+(?=\s|$)", "<$0>"), (r"(?<![a-z]|\d{1,2})\w", "x"), (r"(?!ab|.l)(\w)", "$1$1"),
+    (r"(?=(?:.*b)(?!.*c))a", "x"), (r"(?<=a|ab|^)[^a]", "x"), (r"(?:(?<=^)|(?<=\s))(?:(?=(?![ab])\w)\w)+?", "<$0>"),
 )  # fmt: skip
 WRONG = (
     ("(a", "x"), ("a)", "x"), ("a{2,1}", "x"), ("[b-a]", "x"), ("*a", "x"), ("a", "\\"), ("(b)", "$2"), ("b", "$"),
-    ("b", "$1"), ("[ab", "x"),
+    ("b", "$1"), ("[ab", "x"), ("(?=a", "x"), ("(?<a", "x"),
 )  # fmt: skip
 
 
@@ -428,7 +431,47 @@ def regexp_cases() -> list[Case]:
             made.append(("regexp_extract", [s, given, literal("INT", "0")], None))
         if "(a" in pattern:
             made.append(("regexp_extract", [s, given], None))
+    for text, pattern in itertools.product(
+        ("a😀b", "𝐀b", "😀b"), ("(?<=a.)b", "(?<=a.{1,2})b", r"(?<=\p{L})b", "(?!😀).b")
+    ):
+        made.append(("regexp_replace", [["STRING", text], literal("STRING", pattern), literal("STRING", "-")], None))
     return made + [(name, [["STRING", "ab"], literal("STRING", "b$")], None) for name in ("regexp", "regexp_like")]
+
+
+def zone_cases() -> list[Case]:
+    made: list[Case] = []
+    zones = (
+        "Europe/Berlin", "America/New_York", "Asia/Kolkata", "Australia/Lord_Howe", "America/Sao_Paulo", "PST",
+        "+05:30", "-3", "UTC+2", "Z", "+1:30", "UTC+1:5", "EST", "Nowhere", "utc", "+18:01", "Pacific/Apia",
+    )  # fmt: skip
+    times = (
+        "2024-03-31 02:30:00", "2024-03-31 01:00:00", "2024-10-27 02:30:00.25", "2024-10-27 00:59:59.999999",
+        "2024-03-10 02:15:00", "2024-11-03 01:30:00", "1900-01-01 00:00:00", "2024-04-07 01:45:00",
+        "2011-12-30 12:00:00", "2500-07-01 12:00:00", "0001-01-02 00:00:00", None,
+    )  # fmt: skip
+    pairs = [*itertools.product(times[:-1], zones), (None, zones[0])]
+    for name, (time, zone) in itertools.product(("from_utc_timestamp", "to_utc_timestamp"), pairs):
+        made.append((name, [["TIMESTAMP", time], literal("STRING", zone)], None))
+    for time in times[:6]:
+        for source, target in (("Europe/Berlin", "America/New_York"), ("Asia/Tokyo", "Europe/Berlin"), ("+01", "-01")):
+            zoned = [literal("STRING", source), literal("STRING", target)]
+            made.append(("convert_timezone", [*zoned, ["TIMESTAMP", time]], None))
+            made.append(("convert_timezone", [zoned[1], ["STRING", time]], None))
+    given = (("DATE", "2024-07-01"), ("STRING", "2024-07-01 12:00:00+02:00"), ("STRING", "x"), ("INT", "1"))
+    made += [("from_utc_timestamp", [list(column), ["STRING", "Europe/Berlin"]], None) for column in given]
+    made.append(("from_utc_timestamp", [["TIMESTAMP", times[0]], ["STRING", None]], None))
+    texts = (
+        "2024-07-01 12:00:00", "2024-07-01 12:00:00+02:00", "2024-07-01T12:00:00.5Z", "2024-07-01",
+        "2024-07-01 12:00:00 Europe/Berlin", "2024-07-01 12:00:00 Nowhere", "2024-07-01 12:00:00+19:00",
+        " 2024-7-1 1:2:3 ", "2024-02-30 00:00:00", "x", "", None, "2024-03-31 02:30:00 Europe/Berlin",
+        "2024-10-27 02:30:00 Europe/Berlin", "2024-07-01 12:00:00 PST", "2024-07-01 12:00:00 UTC+1",
+    )  # fmt: skip
+    for text in texts:
+        made.append(("to_timestamp_ntz", [["STRING", text]], None))
+        made += [(name, [["STRING", text]], "TIMESTAMP") for name in ("cast", "try_cast")]
+    for kind, text in (("DATE", "2024-07-01"), ("TIMESTAMP", "2024-07-01 12:00:00"), ("INT", "1")):
+        made.append(("to_timestamp_ntz", [[kind, text]], None))
+    return made
 
 
 def sql(name: str, args: list[Argument], to: str | None, prefix: str = "c") -> tuple[str, str]:

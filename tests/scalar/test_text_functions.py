@@ -110,7 +110,7 @@ def test_what_is_refused(expression: str, says: str) -> None:
 
 @pytest.mark.parametrize(
     "pattern",
-    [r"\b{g}word", r"a(?=b)", r"a(?<!b)", r"(?<name>a)", r"(a)\1", r"a*+", r"a++", r"[a[b]]", r"[a&&b]", r"\p{Cs}",
+    [r"\b{g}word", r"a(?=(b))", r"a(?<!b+)", r"(?<name>a)", r"(a)\1", r"a*+", r"a++", r"[a[b]]", r"[a&&b]", r"\p{Cs}",
      r"(a*)*", r"(a|)+", r"(?m)^a", r"a(?i)b", r"\Qa\E", r"^*", r"a\Z", r"\R", r"[]a]", r"[a-\d]", r"a{1001}",
      r"a{2}{3}", r"\h", r"(?i:a)", r"(?>a)", r"\012", r"[a-c-e]"],
 )  # fmt: skip

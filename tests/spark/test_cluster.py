@@ -3,6 +3,7 @@ added while a stream runs, and the other one is lost."""
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import socket
@@ -12,6 +13,7 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import psutil
 import pyspark
 import pytest
 from pyspark.sql import SparkSession
@@ -38,21 +40,21 @@ class Cluster:
         self.running: list[subprocess.Popen[bytes]] = []
         self._start("master", "org.apache.spark.deploy.master.Master", "--port", str(self.port))
 
-    def add(self, name: str) -> subprocess.Popen[bytes]:
+    def add(self, name: str, host: str = "127.0.0.1") -> subprocess.Popen[bytes]:
         own = ("--cores", "1", "--memory", "800m", "--work-dir", str(self.folder / name / "work"), self.url)
-        return self._start(name, "org.apache.spark.deploy.worker.Worker", *own)
+        return self._start(name, "org.apache.spark.deploy.worker.Worker", *own, host=host)
 
-    def _start(self, name: str, *command: str) -> subprocess.Popen[bytes]:
+    def _start(self, name: str, *command: str, host: str = "127.0.0.1") -> subprocess.Popen[bytes]:
         home = self.folder / name
         (home / "tmp").mkdir(parents=True)
         environment = {**self.environment(), "TMPDIR": str(home / "tmp"), "SPARK_LOCAL_DIRS": str(home / "local")}
         spark_class = str(Path(pyspark.__file__).parent / "bin" / "spark-class")
-        begin = [spark_class, command[0], "--host", "127.0.0.1", "--webui-port", "0", *command[1:]]
+        begin = [spark_class, command[0], "--host", host, "--webui-port", "0", *command[1:]]
         return self._run(home / "log", begin, environment)
 
-    def stream(self, folder: Path) -> subprocess.Popen[bytes]:
+    def stream(self, folder: Path, settings: str = "") -> subprocess.Popen[bytes]:
         (self.folder / "conf").mkdir()
-        (self.folder / "conf" / "spark-defaults.conf").write_text(DEFAULTS)
+        (self.folder / "conf" / "spark-defaults.conf").write_text(DEFAULTS + settings)
         environment = {**self.environment(), "SPARK_CONF_DIR": str(self.folder / "conf")}
         script = str(ROOT / "tests" / "spark" / "killed_stream.py")
         return self._run(folder / "log", [sys.executable, script, str(folder), self.url, ""], environment)
@@ -114,3 +116,66 @@ def test_a_machine_is_added_and_one_is_lost(spark: SparkSession, tmp_path: Path,
     (tmp_path / "end").touch()
     assert running.wait() == 0, log.read_text()[-3000:]
     check(spark, tmp_path, fed)
+
+
+SPECULATION = """
+spark.speculation true
+spark.speculation.interval 100ms
+spark.speculation.quantile 0.5
+spark.speculation.minTaskRuntime 500ms
+spark.speculation.task.duration.threshold 1s
+spark.eventLog.enabled true
+spark.eventLog.rolling.enabled false
+spark.eventLog.compress false
+spark.eventLog.dir """
+STOPS = 4
+
+
+def _python_of(machine: subprocess.Popen[bytes]) -> list[psutil.Process]:
+    below = psutil.Process(machine.pid).children(recursive=True)
+    return [p for p in below if p.is_running() and "python" in p.name()]
+
+
+@pytest.mark.timeout(1800)
+def test_speculative_tasks(spark: SparkSession, tmp_path: Path, cluster: Cluster) -> None:
+    """The workers of a machine hang in the middle of a batch: its tasks are run again elsewhere, and what has hung goes
+    on when the batch is over."""
+    log, commits, events = tmp_path / "log", tmp_path / "checkpoint" / "commits", tmp_path / "events"
+    events.mkdir()
+    fed = 0
+    cluster.add("first")
+    slow = cluster.add("second", "127.0.0.2")
+    running = cluster.stream(tmp_path, SPECULATION + events.as_uri() + "\n")
+
+    def more() -> None:
+        nonlocal fed
+        fed += 1
+        feed(tmp_path, fed, fed - 1)
+        while not (commits / str(fed - 1)).exists():
+            assert running.poll() is None, log.read_text()[-3000:]
+            time.sleep(0.05)
+
+    while not _python_of(slow):
+        more()
+        assert fed < 20, "the second machine gets no task"
+    for _ in range(STOPS):
+        hung = _python_of(slow)
+        for process in hung:
+            process.suspend()
+        try:
+            more()
+        finally:
+            for process in hung:
+                if process.is_running():
+                    process.resume()
+        more()
+    (tmp_path / "end").touch()
+    assert running.wait() == 0, log.read_text()[-3000:]
+    check(spark, tmp_path, fed)
+    (written,) = (p for p in events.iterdir() if not p.name.startswith("."))
+    told = [json.loads(line) for line in written.read_text().splitlines()]
+    stages = [e["Stage Info"] for e in told if e["Event"] == "SparkListenerStageCompleted"]
+    stateful = {stage["Stage ID"] for stage in stages if "TransformWithState" in json.dumps(stage["RDD Info"])}
+    ended = [e for e in told if e["Event"] == "SparkListenerTaskEnd" and e["Task Info"]["Speculative"]]
+    first = [e["Stage ID"] for e in ended if e["Task End Reason"]["Reason"] == "Success"]
+    assert stateful & {*first}, "no speculative task of a stateful step was the first"

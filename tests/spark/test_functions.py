@@ -72,6 +72,56 @@ def test_functions_on_shards(shards: int) -> None:
         running.forget()
 
 
+ROWS = "SELECT w.c, COUNT(*) AS n, SUM(t.v + w.place) AS s FROM t, LATERAL letters(k, id) AS w GROUP BY w.c"
+
+
+def letters(text: pa.Array, number: pa.Array) -> list[list[tuple[str, int]]]:
+    pairs = zip(text.to_pylist(), number.to_pylist(), strict=True)
+    return [[(c, place) for place, c in enumerate((line or "") * (1 + i % 3))] for line, i in pairs]
+
+
+def letters_catalog() -> freshet.Catalog:
+    made = freshet.Catalog.from_ddl(DDL)
+    made.create_function("letters", letters, returns="TABLE(c STRING, place INT)")
+    return made
+
+
+def letters_in_process(changes: list[dict[str, pa.Table]]) -> pa.Table:
+    db = freshet.connect()
+    for statement in DDL.split(";"):
+        db.execute(statement)
+    db.create_function("letters", letters, returns="TABLE(c STRING, place INT)")
+    view = db.create_view("v", ROWS)
+    for each in changes:
+        db.apply(each)
+    return view.to_arrow()
+
+
+@pytest.mark.parametrize("shards", [1, 3])
+def test_table_functions_on_shards(shards: int) -> None:
+    running, total = LocalJob(make_job({"view": freshet.plan(ROWS, letters_catalog()).root}, shards)), Sum()
+    for number, changes in enumerate(steps()):
+        total.add(running.apply(changes)["view"])
+        expected = letters_in_process(steps()[: number + 1])
+        assert len(expected) > 0
+        same_bag(total.answer(expected.schema), expected)
+        running.forget()
+
+
+@pytest.mark.timeout(900)
+def test_table_functions_on_spark(spark: SparkSession, tmp_path: Path) -> None:
+    spark.conf.set("spark.sql.shuffle.partitions", "2")
+    write_files(tmp_path / "in", SCHEMAS, steps())
+    out = maintain(spark, ROWS, {"t": read_files(spark, tmp_path / "in", ["t"])["t"]}, schema=letters_catalog(),
+                   checkpoint=str(tmp_path / "at"), shards=2, arena=str(tmp_path / "arena"))  # fmt: skip
+    run(out, tmp_path / "out", tmp_path / "at")
+    total = Sum()
+    for number in range(len(steps())):
+        total.add(batch(tmp_path / "out", number))
+    expected = letters_in_process(steps())
+    same_bag(total.answer(expected.schema), expected)
+
+
 def test_each_query_has_its_own_function() -> None:
     """Two queries of one text in one worker."""
     shipped = [pack_job(make_job({"view": freshet.plan(SQL, catalog(f)).root}, 1)) for f in (2.0, 3.0)]

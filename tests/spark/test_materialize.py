@@ -14,17 +14,23 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as sf
 
 from freshet.errors import ChangeError, PlanError, StateError
 from freshet.spark import maintain, materialize, read_materialized
 from freshet.spark.materialize import Materializer
-from freshet.spark.sink.folder import HadoopFolder
+from freshet.spark.sink import gathered
+from freshet.spark.sink import runs as runs_here
+from freshet.spark.sink.folder import HadoopFolder, LocalFolder
+from freshet.spark.sink.spread import GROUP_ROWS
 from freshet.spark.sink.versions import VersionedCopy, merges
 from tests.spark.streams import read_files, write_files
 
@@ -100,6 +106,68 @@ def test_is_the_sum_of_the_changes_after_every_batch(spark: SparkSession, tmp_pa
     assert len(version["runs"]) <= 4
 
 
+@pytest.fixture(params=["in this process", "by Spark"])
+def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Batches and runs are small enough for this process, or too large."""
+    if request.param == "by Spark":
+        monkeypatch.setattr(gathered, "GATHERED", 0)
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_batches_of_all_sizes_add_up(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int
+) -> None:
+    """Whatever is done by Spark and whatever in this process, with runs of both."""
+    rng = random.Random(seed)
+    held: Counter[Row] = Counter()
+    copy = folder_copy(spark, str(tmp_path / "copy"))
+    for number, size in enumerate([8, 6, 2, 3, 9, 2]):
+        for module, name, most in (
+            (gathered, "GATHERED", 16 << 20),
+            (runs_here, "MERGED", 64 << 20),
+            (runs_here, "LOOKED_UP", 4_000_000),
+        ):
+            monkeypatch.setattr(module, name, rng.choice([0, most]))
+        rows = random_changes(rng, held, size)
+        copy.apply(batch_of(spark, rows).repartition(2), number, "q")
+        assert answer(spark, tmp_path / "copy") == held
+        monkeypatch.setattr(gathered, "GATHERED", rng.choice([0, 16 << 20]))
+        copy.apply(batch_of(spark, rows), number, "q")  # a replay is one, computed either way
+        assert answer(spark, tmp_path / "copy") == held
+        with pytest.raises(StateError, match="comes again with other rows"):
+            copy.apply(batch_of(spark, [*rows, (*random_row(rng), 1)]), number, "q")
+
+
+ALL_TYPES = """
+    true AS b, 1Y AS i8, 2S AS i16, 3 AS i32, 4L AS i64, float('NaN') AS f, double('-0.0') AS d,
+    1.5BD AS short, 12345678901234567890.12BD AS middle, 12345678901234567890123456789012345678BD AS long,
+    'text' AS s, X'00FF' AS x, DATE '0001-01-01' AS day, TIMESTAMP '1500-01-01 00:00:00.000001' AS t,
+    TIMESTAMP_NTZ '9999-12-31 23:59:59.999999' AS n
+"""
+
+
+@pytest.mark.parametrize("more", ["", ", INTERVAL '3-1' YEAR TO MONTH AS months, INTERVAL '1 02' DAY TO HOUR AS hours"])
+def test_values_of_all_types(spark: SparkSession, tmp_path: Path, way: None, more: str) -> None:
+    """Arrow has no form of all intervals; Spark then does everything."""
+    row = spark.sql(f"SELECT {ALL_TYPES}{more}, 1L AS _weight")
+    nulls = row.selectExpr(
+        *(f"CAST(NULL AS {f.dataType.simpleString()}) AS {f.name}" for f in row.drop("_weight").schema)
+    )
+    copy = VersionedCopy(spark, str(tmp_path), 30)
+    copy.prepare(row.drop("_weight").schema)
+    write = Materializer({None: copy})
+    for number, weight in enumerate([1, 2, -1]):
+        both = row.drop("_weight").unionByName(nulls).withColumn("_weight", sf.lit(weight).cast("bigint"))
+        write.apply(both, number, "q")
+    found = read_materialized(spark, str(tmp_path))
+    assert found.schema == nulls.schema
+    expected = row.drop("_weight").unionByName(nulls)
+    assert found.count() == 4
+    assert found.exceptAll(expected.unionByName(expected)).isEmpty()
+    write.apply(expected.withColumn("_weight", sf.lit(-2).cast("bigint")), 3, "q")
+    assert read_materialized(spark, str(tmp_path)).isEmpty()
+
+
 def test_everything_gone_is_an_empty_answer(spark: SparkSession, tmp_path: Path) -> None:
     copy = folder_copy(spark, str(tmp_path), "a INT, _weight BIGINT")
     assert answer(spark, tmp_path) == Counter()
@@ -109,7 +177,7 @@ def test_everything_gone_is_an_empty_answer(spark: SparkSession, tmp_path: Path)
     assert newest(tmp_path)["runs"] == {}  # merged, and nothing was left
 
 
-def test_zeros_of_both_signs_are_one_row(spark: SparkSession, tmp_path: Path) -> None:
+def test_zeros_of_both_signs_are_one_row(spark: SparkSession, tmp_path: Path, way: None) -> None:
     copy = folder_copy(spark, str(tmp_path), "x DOUBLE, _weight BIGINT")
     for number, row in enumerate([(-0.0, 1), (0.0, 1), (float("nan"), 1), (-0.0, -2), (float("nan"), -1)]):
         copy.apply(batch_of(spark, [row], "x DOUBLE, _weight BIGINT"), number, "q")
@@ -144,8 +212,8 @@ def test_a_small_batch_does_not_rewrite_a_large_answer(spark: SparkSession, tmp_
     assert read_materialized(spark, str(tmp_path)).count() == 20_000
 
 
-@pytest.mark.parametrize("taken", [1, 600])  # looked up by pages, and by joining
-def test_removing_a_missing_row_is_refused(spark: SparkSession, tmp_path: Path, taken: int) -> None:
+@pytest.mark.parametrize("taken", [1, 600])
+def test_removing_a_missing_row_is_refused(spark: SparkSession, tmp_path: Path, way: None, taken: int) -> None:
     schema = "a BIGINT, s STRING, _weight BIGINT"
     copy = folder_copy(spark, str(tmp_path), schema)
     copy.apply(spark.range(1_000).selectExpr("id AS a", "'x' AS s", "2L AS _weight"), 0, "q")
@@ -299,6 +367,32 @@ def test_several_views_from_one_query(spark: SparkSession, tmp_path: Path) -> No
     query.awaitTermination()
     assert answer(spark, tmp_path / "groups") == EXPECTED
     assert answer(spark, tmp_path / "small") == Counter({(1,): 1, (4,): 1})
+
+
+def test_a_small_micro_batch_is_one_job_of_spark(spark: SparkSession, tmp_path: Path) -> None:
+    write_files(tmp_path / "files", {"t": TYPES}, transactions())
+    views = {"groups": SQL, "small": "SELECT v FROM t WHERE v < 6", "large": "SELECT v FROM t WHERE v > 6"}
+    changes = maintain(spark, views, read_files(spark, tmp_path / "files", ["t"]), schema=DDL, shards=2, arena=None)
+    targets = {name: str(tmp_path / name) for name in views}
+    query = materialize(changes, targets, checkpoint=str(tmp_path / "checkpoint"), trigger={"availableNow": True})
+    query.awaitTermination()
+    assert answer(spark, tmp_path / "groups") == EXPECTED
+    assert len(spark.sparkContext.statusTracker().getJobIdsForGroup(query.runId)) == len(transactions())
+
+
+def test_lookups_read_the_groups_of_their_hashes_alone(spark: SparkSession, tmp_path: Path, way: None) -> None:
+    schema, size = "a BIGINT, _weight BIGINT", 3 * GROUP_ROWS
+    copy = folder_copy(spark, str(tmp_path), schema)
+    copy.apply(spark.range(size).selectExpr("id AS a", "1L AS _weight"), 0, "q")
+    (run,) = newest(tmp_path)["runs"]
+    (file,) = (tmp_path / "runs" / run).glob("*.parquet")
+    rows = pq.read_table(file, columns=["_hash"])["_hash"].to_numpy()
+    assert (rows[1:] >= rows[:-1]).all()
+    groups = runs_here._with_hashes(pq.read_metadata(file), rows[[7, 8]])
+    assert pq.read_metadata(file).num_row_groups == 3 and groups == [0]
+    folder = LocalFolder(str(tmp_path))
+    there = np.sort(np.array([rows[7], rows[7] + 1, rows[-1]]))
+    assert runs_here.held(folder, [run], there).tolist() == [1, 0, 1]  # type: ignore[union-attr]
 
 
 KILLED = """

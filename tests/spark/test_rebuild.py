@@ -8,6 +8,7 @@ import random
 import threading
 from collections import Counter
 from collections.abc import Mapping
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ from pyspark.sql import SparkSession
 from freshet.errors import StateError
 from freshet.job import read_job
 from freshet.job.run import JobRun
-from freshet.spark import maintain, read_materialized, rebuild, snapshot
+from freshet.spark import growth, maintain, read_materialized, rebuild, snapshot
 from tests.oracle import duckdb_answer, same_bag
 from tests.spark.streams import Sum, batch, read_files, run, view_part, write_files
 
@@ -38,6 +39,10 @@ ROWS = """SELECT c.name, o.id, i.part, i.n FROM customer c JOIN orders o ON o.cu
 JOIN item i ON i.orders = o.id"""
 LARGE = CITIES.replace("GROUP", "WHERE o.total > 5 GROUP")
 NUMBER = "SELECT COUNT(*) AS n FROM orders"
+
+
+MOST = 5  # shards
+SIZES = import_module("freshet.spark.sizes")  # whose name in the package is the function
 
 
 class Tables:
@@ -97,16 +102,17 @@ class Stream:
         write_files(self.folder / "in", SCHEMAS, steps, self.written)
         self.written += transactions
 
-    def maintained(self, views: Mapping[str, str], shards: int, ddl: str = DDL, **other: Any) -> Any:
-        self.spark.conf.set("spark.sql.shuffle.partitions", str(shards))
+    def maintained(self, views: Mapping[str, str], shards: int | None, ddl: str = DDL, **other: Any) -> Any:
+        self.spark.conf.set("spark.sql.shuffle.partitions", str(shards or MOST))
         names = [n for n in SCHEMAS if any(n in sql for sql in views.values())]
         streams = read_files(self.spark, self.folder / "in", names)
         return maintain(
-            self.spark, dict(views), streams, schema=ddl, shards=shards, sizes=other.pop("sizes", {}),
+            self.spark, dict(views), streams, schema=ddl, shards=shards,
+            sizes=other.pop("sizes", None if shards is None else {}),
             arena=str(self.folder / "arena"), checkpoint=str(self.checkpoint), **other,
         )  # fmt: skip
 
-    def run(self, views: Mapping[str, str], shards: int, **other: Any) -> None:
+    def run(self, views: Mapping[str, str], shards: int | None, **other: Any) -> None:
         """Runs the query over what is new, and compares the sums of its deltas, and its checkpoint, with DuckDB."""
         out = self.folder / "out"
         before = {p.name for p in out.glob("batch=*")}
@@ -242,6 +248,44 @@ def test_interrupted(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.Mo
     stream.run({"cities": LARGE}, 2)
 
 
+def _shards(folder: Path) -> int:
+    return int(json.loads((folder / "checkpoint" / "freshet" / "query.json").read_text())["shards"])
+
+
+@pytest.mark.timeout(900)
+def test_outgrown_shards(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Where nobody gives their number, there are more of them when the rows need twice as many."""
+    monkeypatch.setattr(SIZES, "A_SHARD", 40)
+    monkeypatch.setattr(growth, "A_SHARD", 40)
+    stream, views = Stream(spark, tmp_path, 6), {"cities": CITIES, "rows": ROWS}
+    stream.write(1)
+    stream.run(views, None, rebuild=True)
+    assert _shards(tmp_path) == 1
+    stream.write(2)
+    stream.run(views, None, rebuild=True)
+    assert _shards(tmp_path) == 1, "chosen at the start, and its rows were counted before this run"
+    stream.write(1)
+    stream.run(views, None)
+    assert _shards(tmp_path) == 1 and "moves to" not in caplog.text, "a query that is not rebuilt stays"
+    held = sum(t.num_rows for t in stream.tables.arrow().values())
+    assert held > 40
+    stream.write(1)
+    stream.run(views, None, rebuild=True)
+    needed = min(MOST, -(-held // 40))
+    assert _shards(tmp_path) == needed > 1
+    assert (
+        f"freshet: {held} rows on 1 shard are more than they are for (40 each); the state moves to {needed}"
+        in caplog.text
+    )
+    kept = json.loads((tmp_path / "checkpoint" / "freshet" / "sizes.json").read_text())
+    assert sum(kept.values()) == held
+    stream.write(1)
+    stream.run({"cities": LARGE, "rows": ROWS}, None, rebuild=True)
+    assert _shards(tmp_path) == needed, "other views on as many shards"
+
+
 JOB = """
 SET trigger = 'available now';
 CREATE TABLE b (a INT, s STRING) USING json OPTIONS (path 'in', changes '_weight', maxFilesPerTrigger '1');
@@ -274,3 +318,26 @@ def test_job_file(spark: SparkSession, tmp_path: Path) -> None:
         job, _ = read_job(text, tmp_path)
         with pytest.raises(StateError, match=message):
             JobRun(spark, job, shards=2, checkpoint=str(tmp_path / "checkpoint"), rebuild=True)
+
+
+@pytest.mark.timeout(900)
+def test_job_file_whose_shards_follow_its_rows(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(SIZES, "A_SHARD", 2)
+    monkeypatch.setattr(growth, "A_SHARD", 2)
+    spark.conf.set("spark.sql.shuffle.partitions", "2")
+    (tmp_path / "in").mkdir()
+    held = Counter[int]()
+    for i, shards in enumerate([1, 1, 2, 2]):
+        rows = [{"a": a, "s": "x", "_weight": 1} for a in range(1 + 2 * (i == 1))]
+        held.update(range(len(rows)))
+        (tmp_path / "in" / f"{i}.json").write_text("\n".join(map(json.dumps, rows)))
+        job, _ = read_job("SET shards = 'auto';" + JOB, tmp_path)
+        made = JobRun(
+            spark, job, shards=None, checkpoint=str(tmp_path / "checkpoint"), arena=str(tmp_path / "arena"),
+            rebuild=i != 3,
+        )  # fmt: skip
+        made.wait(threading.Event(), lambda progress, sinks: None)
+        found = {tuple(r) for r in read_materialized(spark, str(tmp_path / "kept")).collect()}
+        assert found == set(held.items()) and _shards(tmp_path) == shards

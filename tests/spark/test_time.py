@@ -12,7 +12,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from benchmarks.local_job import LocalJob
-from freshet.errors import PlanError, UnsupportedError
+from freshet.errors import PlanError
 from freshet.spark import maintain, snapshot, system_clock
 from freshet.spark.maintain import compile_job
 from tests.oracle import same_bag
@@ -155,6 +155,3 @@ def test_what_is_no_clock(spark: SparkSession, tmp_path: Path) -> None:
             maintain(spark, sql, {"t": stream}, schema=ddl, clock=clock)
     with pytest.raises(PlanError, match="tick every 0 seconds"):
         system_clock(spark, every=0)
-    ddl = "CREATE TABLE t (a INT PRIMARY KEY, ts TIMESTAMP) WITH (retain = '1 day')"
-    with pytest.raises(UnsupportedError, match="table t with retain and a sequence"):
-        maintain(spark, "SELECT a FROM t", {"t": stream}, schema=ddl, sequence={"t": "ts"})

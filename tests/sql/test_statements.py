@@ -4,19 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from freshet.logical.query import (
-    CreateTable,
-    CreateView,
-    Delete,
-    DropTable,
-    DropView,
-    Field,
-    ForeignKey,
-    Insert,
-    Query,
-    TableSchema,
-    Update,
-)
+from freshet.logical.query import Field, ForeignKey, Query, TableSchema
+from freshet.logical.statements import CreateTable, CreateView, Delete, DropTable, DropView, Insert, Update
 from freshet.scalar import types
 from freshet.scalar.describe import describe
 from freshet.scalar.expression import Literal

@@ -47,6 +47,15 @@ def _quantified(part: Both, mark: str) -> Both:
     return Both(f"(?:{part.spark}){mark}", f"(?:{part.python}){mark}")
 
 
+def _ahead(part: Both, sign: str) -> Both:
+    return Both(f"(?{sign}{part.spark})", f"(?{sign}{part.python})")
+
+
+def _behind(parts: list[tuple[str, str]], sign: str) -> Both:
+    """Of characters, since those that Python looks back at must have one length."""
+    return Both(*(f"(?<{sign}{'|'.join(p[i] for p in parts)})" for i in (0, 1)))
+
+
 def _grouped(part: Both) -> Both:
     return Both(f"({part.spark})", f"({part.python})")
 
@@ -55,12 +64,15 @@ def _between(parts: list[Both], mark: str) -> Both:
     return Both(mark.join(p.spark for p in parts), mark.join(p.python for p in parts))
 
 
+CHARACTERS = [atom for atom in ATOMS[:11] if "😀" not in atom[0]]
 MARKS = ["*", "+", "?", "*?", "+?", "??", "{2}", "{1,2}", "{0,2}?", "{2,}"]
 PATTERNS = st.recursive(
     st.sampled_from([Both(*atom) for atom in ATOMS]),
     lambda inner: st.one_of(
         st.builds(_quantified, inner, st.sampled_from(MARKS)),
         st.builds(_grouped, inner),
+        st.builds(_ahead, inner, st.sampled_from("=!")),
+        st.builds(_behind, st.lists(st.sampled_from(CHARACTERS), min_size=1, max_size=2), st.sampled_from("=!")),
         st.builds(_between, st.lists(inner, min_size=2, max_size=3), st.just("")),
         st.builds(lambda parts: Both(*(f"(?:{p})" for p in vars(_between(parts, "|")).values())),
                   st.lists(inner, min_size=2, max_size=3)),
@@ -100,7 +112,7 @@ def replaced(pattern: re.Pattern[str], text: str, group: int) -> str:
 def test_all_that_is_found_is_what_python_finds(pattern: Both, texts: list[str]) -> None:
     try:
         groups = read(pattern.spark).groups
-    except UnsupportedError:  # a repetition of a pattern that may be empty
+    except UnsupportedError:  # a repetition of a pattern that may be empty, or a group in look-around
         assume(False)
     twin = re.compile(pattern.python, re.DOTALL)
     first = [twin.search(t) for t in texts]
@@ -135,6 +147,18 @@ def test_patterns_that_a_backtracking_engine_never_ends_on(pattern: str, name: s
     type_ = STRING if name in ("regexp_extract", "regexp_substr", "regexp_replace") else INT
     (result,) = called(name, [text], pattern, *args, type_=type_)
     assert result == {"regexp_replace": text, "regexp_substr": None, "regexp_extract": ""}.get(name, 0)
+
+
+@pytest.mark.parametrize("pattern", ["(?=(?:a+)+$)b", "(?!(?:a|aa)+b)a!", "(?<=a{0,20})(?:a+a+)+b", "(?=.*b(?!.*c))c"])
+def test_look_around_takes_linear_time(pattern: str) -> None:
+    assert called("regexp_instr", ["a" * 10_000 + "!"], pattern, type_=INT) == [10_000 if "a!" in pattern else 0]
+
+
+def test_a_look_behind_counts_in_utf_16_as_java_does() -> None:
+    """What Spark answers: a pattern matches what lies one or two units before, and half a character is no letter."""
+    assert called("regexp_replace", ["a😀b", "aéb", "😀b"], "(?<=a.)b", "-") == ["a😀b", "aé-", "😀b"]
+    assert called("regexp_replace", ["a😀b", "aéb", "😀b"], "(?<=a.{1,2})b", "-") == ["a😀-", "aé-", "😀b"]
+    assert called("rlike", ["𝐀b", "éb"], r"(?<=\p{L})b", type_=INT) == [0, 1]
 
 
 def test_matches_that_each_look_through_the_rest_are_refused() -> None:

@@ -250,7 +250,7 @@ class Attack:
         try:
             document = json.loads(message, parse_constant=_no_constant)
         except ValueError as e:
-            self.wrong.append(f"a message is no JSON ({e}), looking at {looking}")
+            self.wrong.append(f"a message is not JSON ({e}), looking at {looking}")
             return
         said = document.get("error") or document.get("seen", {}).get("error") or ""
         if "something broke inside" in said:
@@ -298,7 +298,7 @@ class Attack:
 
 
 def _no_constant(name: str) -> Any:
-    raise ValueError(f"{name} is no number of JSON")
+    raise ValueError(f"{name} is not a number of JSON")
 
 
 class _Broken(logging.Handler):

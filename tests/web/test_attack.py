@@ -268,7 +268,7 @@ def test_what_json_has_no_number_for(page: Server) -> None:
     with connect(f"ws://127.0.0.1:{page.port}/api/live", origin=Origin(f"http://127.0.0.1:{page.port}")) as socket:
         for measure in ("n", "i"):
             socket.send(json.dumps({"view": "odd", "chart": {"measure": measure}}))
-            parsed = (json.loads(m, parse_constant=lambda name: pytest.fail(f"{name} is no JSON")) for m in socket)
+            parsed = (json.loads(m, parse_constant=lambda name: pytest.fail(f"{name} is not JSON")) for m in socket)
             seen = next(m["seen"] for m in parsed if m.get("seen", {}).get("measure") == measure)
             assert seen["chart"]["series"] == [] or seen["chart"]["series"][0]["values"][-1] is None
 

@@ -23,7 +23,7 @@ from freshet.cli.terminal import many, paint, refuse
 from freshet.errors import PlanError
 from freshet.job.file import JobFile
 from freshet.job.mistakes import find_mistakes
-from freshet.job.options import SETTINGS
+from freshet.job.options import AUTO, SETTINGS
 from freshet.sql.parse import bind_query
 
 if TYPE_CHECKING:
@@ -49,12 +49,14 @@ def add(commands: Subparsers) -> None:
     parser = command(commands, "run", _TEACHING)
     parser.add_argument("job", help="the job file")
     parser.add_argument("--master", help="Spark's master (default local[*])")
-    parser.add_argument("--shards", type=int, help="into how many parts state is split (default: the cores there are)")
+    parser.add_argument(
+        "--shards", help="into how many parts state is split (default: the cores there are); auto: what the rows need"
+    )
     parser.add_argument("--checkpoint", help="folder that a stopped job goes on from (default: a temporary one)")
     parser.add_argument(
         "--rebuild",
         action="store_true",
-        help="rebuild the checkpoint's state if the job's views or shards have changed",
+        help="rebuild the checkpoint's state if the job's views or shards have changed, or rows outgrew --shards auto",
     )
     parser.add_argument("--plan", action="append", default=[], metavar="VIEW=FILE", help="keep a view by this plan")
     parser.add_argument("--web", action="store_true", help="show the views on a page while the job runs")
@@ -78,12 +80,13 @@ def run(options: argparse.Namespace) -> int:
     from freshet.job.run import described, on_signals, run_job
 
     master = options.master or job.settings.get("master", "local[*]")
-    shards = options.shards if options.shards is not None else int(job.settings.get("shards", _cores(master)))
+    asked = options.shards if options.shards is not None else job.settings.get("shards", str(_cores(master)))
     for name, value, wrong in (
-        ("--shards", str(shards), SETTINGS["shards"](str(shards))), ("--master", master, SETTINGS["master"](master))
+        ("--shards", asked, SETTINGS["shards"](asked)), ("--master", master, SETTINGS["master"](master))
     ):  # fmt: skip
         if wrong is not None:
             return refuse(job.secrets.redacted(f"{name} {value}: {wrong}"))
+    shards = None if asked.lower() == AUTO else int(asked)
     plans = _plans(options.plan, job)
     ready_kernels()
     stop = threading.Event()
@@ -97,7 +100,8 @@ def run(options: argparse.Namespace) -> int:
             _say("no --checkpoint is given: this run cannot be continued later")
         shown_master = job.secrets.redacted(master)
         page = _page(job, shown_master, options) if options.web else None
-        _say(f"starting Spark on {shown_master}: {summary(job)}, {many(shards, 'shard')}")
+        parts = "as many shards as the rows need" if shards is None else many(shards, "shard")
+        _say(f"starting Spark on {shown_master}: {summary(job)}, {parts}")
         work.say(f"starting Spark on {shown_master}")
         shown = _Progress(work, stop)
 
@@ -117,6 +121,7 @@ def run(options: argparse.Namespace) -> int:
                 plans=plans,
                 master=master,
                 shards=shards,
+                partitions=_cores(master),
                 checkpoint=checkpoint,
                 watch=[] if page is None else [lambda changes, number, _: page.take(changes, number)],
                 notes=None if page is None else str(page.notes),

@@ -17,7 +17,7 @@ from freshet.database.transaction import Transaction
 from freshet.database.view import View
 from freshet.database.view_collection import ViewCollection
 from freshet.errors import PlanError, SqlError, StateError
-from freshet.logical.query import Bracket
+from freshet.logical.statements import Bracket
 from freshet.plans import Plan
 from freshet.sql.catalog import Catalog
 from freshet.sql.parameters import ParameterValues
@@ -230,7 +230,8 @@ class Database(ViewCollection):
             Takes a ``pyarrow.Array`` for each argument, all of one length, and returns as many values: an Arrow array,
             a numpy array or a list.
         returns
-            The type of its values, as in SQL.
+            The type of its values, as in SQL. ``TABLE(a INT, b STRING)`` makes a table function, each value of which
+            is a list of rows.
         deterministic
             Whether it always gives the same value for the same arguments. Views call only such functions; others may
             be called by statements that run once, such as INSERT and UPDATE, which store the value with the row.

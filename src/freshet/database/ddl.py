@@ -9,8 +9,11 @@ from freshet.budget import Budget
 from freshet.database.access import Access
 from freshet.database.indexing import change_index
 from freshet.database.kept_view import KeptView
+from freshet.database.state import State
+from freshet.engine.table import Table
 from freshet.errors import SqlError
-from freshet.logical.query import AlterTable, CreateIndex, CreateTable, CreateView, DropIndex, DropTable, DropView
+from freshet.logical.query import with_watermark
+from freshet.logical.statements import AlterTable, CreateIndex, CreateTable, CreateView, DropIndex, DropTable, DropView
 from freshet.plans import Plan, codec
 from freshet.scalar.functions.python import PythonFunction
 from freshet.sql.python_function import python_function
@@ -29,25 +32,30 @@ class Ddl:
         state, schema = self._state, statement.schema
         name = schema.name.lower()
         with self._access.changing():
-            old = state.core.tables.get(name) if statement.replace else None
-            if name in state.core.tables and old is None:
+            there = name in state.core.tables
+            old = _stored(state, name) if there and statement.replace else {}
+            if there and not old:
                 if statement.if_not_exists:
                     return
                 raise SqlError(f"table {schema.name} already exists; drop it first, or choose another name")
             if name in self._views.named:
                 raise SqlError(f"view {schema.name} already exists; choose another name")
-            if old is not None:
+            if old:
                 state.catalog.dropped(DropTable(schema.name))  # which refuses if views read it
-            number = state.number()
+            made = [(each, state.number()) for each in with_watermark(schema)]
             try:
                 with state.lock, self._views.defining():
-                    state.add_table(schema, number)
+                    for gone in old:
+                        state.take_table(gone)
+                    for each, number in made:
+                        state.add_table(each, number)
             except BaseException:
-                state.core.arena.drop(f"table{number}/")
+                for _, number in made:
+                    state.core.arena.drop(f"table{number}/")
                 raise
-            if old is not None:
-                with state.lock:
-                    old.scope.drop()
+            with state.lock:
+                for table in old.values():
+                    table.scope.drop()
 
     def alter_table(self, statement: AlterTable) -> None:
         with self._access.changing():
@@ -95,7 +103,9 @@ class Ddl:
         state = self._state
         with self._access.changing():
             names = state.catalog.dropped(statement)  # binding has refused missing names
-            tables = {name: state.core.tables[name] for name in names if name in state.core.tables}
+            tables = {
+                n: table for name in names if name in state.core.tables for n, table in _stored(state, name).items()
+            }
             with state.lock:
                 with self._views.defining():
                     views = [self._views.take(name) for name in names if name not in tables]
@@ -108,6 +118,12 @@ class Ddl:
                     table.scope.drop()
                 if before - state.core.arena.nbytes() > _MUCH:
                     give_back()
+
+
+def _stored(state: State, name: str) -> dict[str, Table]:
+    """A table and what is stored with it, by name."""
+    names = [schema.name.lower() for schema in with_watermark(state.schema(name))]
+    return {each: state.core.tables[each] for each in names}
 
 
 def _called(view: KeptView) -> list[PythonFunction]:

@@ -23,6 +23,7 @@ from freshet.scalar.arrow import to_arrow, to_batches
 from freshet.scalar.column import Column
 from freshet.scalar.lanes import unpack
 from freshet.scalar.types import BIGINT
+from freshet.state.arrays import whole_numbers
 from freshet.state.rows import Rows
 
 
@@ -79,7 +80,7 @@ class Delta:
                 return table
         columns = unpack(rows.lanes, view.types, view.pool)
         try:
-            return pa.Table.from_arrays([*map(to_arrow, columns), pa.array(rows.weights)], schema=schema)
+            return pa.Table.from_arrays([*map(to_arrow, columns), whole_numbers(rows.weights)], schema=schema)
         except TooMuchTextError:
             read = [*columns, Column(BIGINT, rows.weights)]
             return pa.Table.from_batches(to_batches(read, schema), schema)

@@ -15,7 +15,8 @@ import pyarrow as pa
 from freshet.database.changes import null_column, pack_rows, resolve_rows
 from freshet.engine.table import RowChange, Table
 from freshet.errors import ChangeError, EvaluationError, FreshetError
-from freshet.logical.query import Delete, Insert, TableSchema, Update
+from freshet.logical.query import TableSchema
+from freshet.logical.statements import Delete, Insert, Update
 from freshet.scalar.arrow import to_arrow
 from freshet.scalar.column import Column
 from freshet.scalar.evaluate import evaluate, evaluate_filter

@@ -29,6 +29,8 @@ def explained(view: KeptView, clock: Clock) -> tuple[str, dict[str, Any]]:
     kept, chosen, plan = view.operator.unindexed, view.following.chosen, view.plan.root
     statistics = _standing(kept)
     paid = metrics(view, clock)
+    sharing = view.state.core.sharing
+    shared = [(q.scope.nbytes(), sharing.operators_reading(q)) for q in sharing.read_by(view.operator)]
     nbytes, work = kept.scope.nbytes(), _words({**paid, "keys_flipped": kept.work().flipped})
     promise = {
         "update": plan.guarantee.update,
@@ -39,18 +41,28 @@ def explained(view: KeptView, clock: Clock) -> tuple[str, dict[str, Any]]:
         "view": view.name,
         **as_dict(plan, statistics),
         "state": {"bytes": nbytes, "tuples": sum(n for n, _ in statistics.nodes)},
+        "shared": [{"bytes": size, "with": [r for r in readers if r != view.key]} for size, readers in shared],
         "work": work,
         "promise": promise,
         "chosen": {**asdict(chosen), "adapts": view.following.adapt is not None},
     }
     lines = [f"view       {view.name}\n{explain(plan, statistics)}"]
-    lines += [f"state      {nbytes:,} bytes next to the tables", *_work(work)]
+    lines += [f"state      {nbytes:,} bytes next to the tables"]
+    lines += [f"shared     {_shared(size, [r for r in readers if r != view.key])}" for size, readers in shared]
+    lines += _work(work)
     lines += [f"promised   {promise['update']}", *_paid(work)]
     moves = f" (moves so far: {chosen.moves})" if chosen.moves else ""
     lines.append(f"chosen     at version {chosen.since}: {chosen.why}{moves}")
     if chosen.failed is not None:
         lines.append(f"           another tree could not be built: {chosen.failed}")
     return "\n".join(lines), figures
+
+
+def _shared(nbytes: int, others: list[str]) -> str:
+    """A query that the view reads, and that is maintained once for all who read it."""
+    if not others:
+        return f"a query of {nbytes:,} bytes, read in several places here"
+    return f"a query of {nbytes:,} bytes, with {'view' if len(others) == 1 else 'views'} {', '.join(sorted(others))}"
 
 
 def _standing(kept: Maintained) -> Standing:

@@ -50,7 +50,8 @@ class Figures:
         Returns
         -------
         dict
-            ``version``, ``changes``, ``tuples``, ``state_bytes``, ``tree_switches``, and under ``views`` the figures of
+            ``version``, ``changes``, ``tuples``, ``state_bytes``, ``tree_switches``, under ``late_rows`` how many late
+            rows of each table were dropped since the database was opened, and under ``views`` the figures of
             `View.metrics` by name.
 
         Examples
@@ -71,6 +72,7 @@ class Figures:
                 "changes": state.changes,
                 "tuples": state.core.live_rows(),
                 "state_bytes": state.core.arena.nbytes(),
+                "late_rows": dict(self._inner.state.late),
                 "tree_switches": sum(view.following.chosen.moves for view in kept.values()),
                 "views": {name: metrics(view, views.clock) for name, view in kept.items()},
             }

@@ -5,7 +5,7 @@ from __future__ import annotations
 from freshet.database.state import State
 from freshet.database.views import Views, indexes_of
 from freshet.errors import SqlError
-from freshet.logical.query import CreateIndex, DropIndex
+from freshet.logical.statements import CreateIndex, DropIndex
 
 
 def change_index(views: Views, state: State, statement: CreateIndex | DropIndex) -> None:
@@ -28,7 +28,8 @@ def change_index(views: Views, state: State, statement: CreateIndex | DropIndex)
 
 def _reindex(views: Views, state: State, key: str, indexes: dict[str, list[int]]) -> None:
     view, number = views.named[key], state.number()
-    old, made = view.operator, views.build(view.plan, number, indexes)
+    made = views.build(view.plan, number, indexes)
+    old = view.operator
     try:
         with views.defining():
             state.definitions[key] = {**state.definitions[key], "number": number, "indexes": indexes}

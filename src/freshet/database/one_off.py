@@ -40,7 +40,7 @@ from freshet.sql.source import Statement
 from freshet.state.arena import Arena, Scope
 from freshet.state.strings import StringPool
 
-LARGE = 65_536  # rows from which a query is handed to DuckDB: below this, the overhead is larger than the gain
+LARGE = 16_384  # rows from which a query is handed to DuckDB: below this, the overhead is larger than the gain
 _MANY = 65_536  # an answer of up to this many rows is stored for a query, whatever the size of the tables below it
 _TIMES = 4  # and so is one of up to this many times the rows of those tables
 

@@ -14,6 +14,7 @@ from freshet.database.state import unrehearsed
 from freshet.durable.store import Store
 from freshet.errors import StateError
 from freshet.plans import codec
+from freshet.state.allocators import give_back_compiler
 
 
 def open_instance(
@@ -21,6 +22,7 @@ def open_instance(
     functions: Mapping[str, Callable[..., Any]] | None = None,
 ) -> Instance:  # fmt: skip
     """The database of a folder, or an empty one in memory. A read-only database is not rehearsed."""
+    give_back_compiler()  # which importing it has read
     reads_only = store is not None and store.read_only
     try:
         made = Instance(store, adapt, memory, unrehearsed if reads_only else rehearse)
@@ -50,9 +52,13 @@ def _restore(made: Instance, store: Store) -> None:
 
 
 def _attach(made: Instance, catalog: dict[str, Any]) -> None:
-    """Tables and views whose state the checkpoint holds."""
+    """Tables, shared queries and views whose state the checkpoint holds."""
     made.state.numbers = int(catalog["numbers"])
     for described in catalog["tables"].values():
         made.state.add_table(codec.decode(described["schema"]), int(described["number"]))
+    shared = catalog.get("shared", {"queries": [], "read": {}})
+    for described in shared["queries"]:
+        made.views.attach_shared(described)
     for definition in catalog["views"].values():
         made.views.attach(definition)
+    made.views.check_shared(shared["read"])

@@ -1,26 +1,28 @@
 """Reads small numbers of rows of plain Python values as lanes, without a detour through Arrow.
 
 Law: rows are read here exactly as `intake` and `changes` would read them, and everything that is not plain is left to
-them: other types, missing or unknown columns, subclasses, values out of range, `_change_type`. So no row is refused
-here, and the number of rows does not affect how they are read.
+them: other types, missing or unknown columns, subclasses, values out of range, keys that do not exist. So no row is
+refused here, and the number of rows does not affect how they are read. Of upserts, only those are read here that come
+alone, each with another key: they depend on no other row.
 """
 
 from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from freshet.database.change_type import WEIGHT
+from freshet.database.change_type import CHANGE_TYPE, WEIGHT, ChangeType
 from freshet.engine.table import Table
 from freshet.logical.query import TableSchema
 from freshet.scalar.types import INTEGER_RANGE, Type
 from freshet.state import wide
-from freshet.state.arrays import TEXT, Int64s
+from freshet.state.arrays import Int64s, texts_of
 from freshet.state.arrow_rows import MOST_GIVEN
 
 MOST_ROWS = 8  # beyond these, Arrow is as fast
@@ -28,8 +30,21 @@ _MOST_TEXT = 4096  # characters; longer ones are checked elsewhere
 
 _EPOCH = dt.date(1970, 1, 1).toordinal()
 
+_KINDS = {kind.value: kind for kind in ChangeType}
+
 #: The lanes of a value; None if it is not plain.
 Reader = Callable[[Any], tuple[int, ...] | None]
+
+
+@dataclass(slots=True)
+class _Read:
+    """Rows read so far."""
+
+    lanes: list[list[int]] = field(default_factory=list)
+    weights: list[int] = field(default_factory=list)
+    texts: list[tuple[int, int, str]] = field(default_factory=list)  # row, lane, text
+    removed: dict[int, list[int]] = field(default_factory=dict)  # rows given by their key: the lanes that are given
+    upserts: int = 0
 
 
 class PlainRows:
@@ -38,7 +53,8 @@ class PlainRows:
     def __init__(self, table: Table, schema: TableSchema) -> None:
         self.table = table
         self.names = [f.name for f in schema.fields]
-        readers = [_reader(f.type) for f in schema.fields]
+        self.types = [f.type for f in schema.fields]
+        readers = [_reader(type_) for type_ in self.types]
         self.known = None not in readers
         self.fields = [(*table.lane(i), reader) for i, reader in enumerate(readers) if reader is not None]
 
@@ -46,60 +62,112 @@ class PlainRows:
         """Rows of lanes, and weights; None if a row is not plain."""
         if not self.known or not 0 < len(rows) <= MOST_ROWS:
             return None
-        made: list[list[int]] = []
-        weights: list[int] = []
-        texts: list[tuple[int, int, str]] = []
+        read, fed = _Read(), _is_fed(rows[0])
         for row in rows:
-            given = self._values(row) if type(row) is type(rows[0]) else None
-            lanes = None if given is None else self._lanes(given[0], texts, len(made))
-            if given is None or lanes is None:
+            if type(row) is not type(rows[0]) or _is_fed(row) != fed:
                 return None
-            made.append(lanes)
-            weights.append(given[1])
-        packed = np.array(made, np.int64)
-        if texts:
+            if not (self._add_fed(row, read) if fed else self._add(row, read)):
+                return None
+        packed = np.array(read.lanes, np.int64)
+        if read.texts:
             try:
-                ids = self.table.pool.intern(pa.array([text for _, _, text in texts], TEXT))
+                ids = self.table.pool.intern(texts_of([text for _, _, text in read.texts]))
             except (pa.ArrowException, UnicodeError):
                 return None
-            for (number, lane, _), id in zip(texts, ids.tolist(), strict=True):
+            for (number, lane, _), id in zip(read.texts, ids.tolist(), strict=True):
                 packed[number, lane] = id
-        return packed, np.array(weights, np.int64)
+        weights = np.array(read.weights, np.int64)
+        if read.upserts:
+            return self._upserted(packed, weights) if read.upserts == len(rows) else None
+        return (packed, weights) if not read.removed or self._completed(packed, read.removed) else None
 
-    def _values(self, row: Any) -> tuple[Sequence[Any], int] | None:
-        """The values of a row in the order of the columns, and its weight."""
+    def _add(self, row: Any, read: _Read) -> bool:
+        """Reads a row that is inserted, or has a weight. False if it is not plain, as below."""
         if type(row) is tuple:
-            return (row, 1) if len(row) == len(self.names) else None
+            return len(row) == len(self.names) and self._add_values(row, 1, read)
         if type(row) is not dict:
-            return None
+            return False
         weight: Any = 1
         if len(row) != len(self.names):
             weight = row.get(WEIGHT)
             if len(row) != len(self.names) + 1 or type(weight) is not int or abs(weight) > MOST_GIVEN:
-                return None
+                return False
         try:
-            return [row[name] for name in self.names], weight
+            return self._add_values([row[name] for name in self.names], weight, read)
         except KeyError:
-            return None
+            return False
 
-    def _lanes(self, values: Sequence[Any], texts: list[tuple[int, int, str]], number: int) -> list[int] | None:
-        """The row's lanes; texts are added to `texts` as row, lane and text."""
+    def _add_fed(self, row: dict[str, Any], read: _Read) -> bool:
+        """Reads a row with a change type."""
+        given = row[CHANGE_TYPE]
+        kind = _KINDS.get(given) if type(given) is str else None
+        if kind is None:
+            return False
+        if kind is ChangeType.UPSERT:
+            read.upserts += 1
+        keyed = bool(self.table.primary_key)
+        if kind.sign > 0 or not keyed:
+            complete = len(row) == len(self.names) + 1 and all(name in row for name in self.names)
+            if not complete or (kind is ChangeType.UPSERT and not keyed):
+                return False
+            return self._add_values([row[name] for name in self.names], kind.sign, read)
+        values = [row.get(name) for name in self.names]
+        if sum(name in row for name in self.names) != len(row) - 1:
+            return False
+        if any(values[column] is None for column in self.table.primary_key):
+            return False
+        lanes: list[int] = []
+        for value, (lane, _, _, _), type_ in zip(values, self.fields, self.types, strict=True):
+            if value is not None:
+                lanes += range(lane, lane + type_.lanes)
+        read.removed[len(read.lanes)] = lanes
+        return self._add_values(values, -1, read, partial=True)
+
+    def _add_values(self, values: Sequence[Any], weight: int, read: _Read, partial: bool = False) -> bool:
+        """Reads the values of all columns in their order. In a partial row, None stands for a value that is not
+        given."""
         lanes = [0] * self.table.width
         for value, (lane, null_lane, bit, reader) in zip(values, self.fields, strict=True):
             if value is None:
-                if null_lane < 0:
-                    return None
-                lanes[null_lane] |= 1 << bit
+                if not partial:
+                    if null_lane < 0:
+                        return False
+                    lanes[null_lane] |= 1 << bit
             elif reader is _text:
                 if type(value) is not str or len(value) > _MOST_TEXT:
-                    return None
-                texts.append((number, lane, value))
+                    return False
+                read.texts.append((len(read.lanes), lane, value))
             else:
-                read = reader(value)
-                if read is None:
-                    return None
-                lanes[lane : lane + len(read)] = read
-        return lanes
+                made = reader(value)
+                if made is None:
+                    return False
+                lanes[lane : lane + len(made)] = made
+        read.lanes.append(lanes)
+        read.weights.append(weight)
+        return True
+
+    def _completed(self, packed: Int64s, removed: dict[int, list[int]]) -> bool:
+        """Completes removed rows to the stored ones. False if a row does not exist, or differs from what is given."""
+        stored = self.table.tuples.lanes.data
+        for number, slot in zip(removed, self.table.tuples.find(packed[[*removed]]).tolist(), strict=True):
+            lanes = removed[number]
+            if slot < 0 or (packed[number, lanes] != stored[slot, lanes]).any():
+                return False
+            packed[number] = stored[slot]
+        return True
+
+    def _upserted(self, packed: Int64s, weights: Int64s) -> tuple[Int64s, Int64s] | None:
+        """The stored rows that upserts replace, and the new ones. None if two upserts have the same key."""
+        tuples = self.table.tuples
+        if len(packed) > 1 and len({row.tobytes() for row in packed[:, : tuples.key_lanes]}) < len(packed):
+            return None
+        slots = tuples.find(packed)
+        old = tuples.lanes.data[slots[slots >= 0]]
+        return np.concatenate([old, packed]), np.concatenate([np.full(len(old), -1, np.int64), weights])
+
+
+def _is_fed(row: Any) -> bool:
+    return type(row) is dict and CHANGE_TYPE in row
 
 
 def _reader(type_: Type) -> Reader | None:

@@ -23,9 +23,12 @@ from freshet.budget import Budget, unbudgeted
 from freshet.database.instance import Instance
 from freshet.database.reading import whole
 from freshet.durable.record import rows_payload, stored
-from freshet.logical.query import CLOCK, AnyQuery, CreateTable, TableSchema
+from freshet.logical.query import CLOCK, AnyQuery, TableSchema, is_internal
+from freshet.logical.statements import CreateTable
 from freshet.plans import AnyPlan, Plan
 from freshet.plans.model import Node, RelationPlan
+from freshet.state.allocators import give_back_compiler
+from freshet.state.arrays import texts_of, whole_numbers
 from freshet.state.kernel_cache import KERNELS
 
 logger = logging.getLogger("freshet")
@@ -52,6 +55,8 @@ def rehearse(tables: Iterable[TableSchema], view: tuple[AnyQuery, Plan] | None =
                 _played(tables, (query, replace(plan, root=_unfiltered(plan.root))))
     except Exception as e:
         logger.debug("freshet: a rehearsal has ended: %s", e)
+    if KERNELS.attached() != _kernels_attached[-1]:
+        give_back_compiler()
     _kernels_attached.append(KERNELS.attached())
 
 
@@ -59,7 +64,7 @@ def _played(tables: list[TableSchema], view: tuple[AnyQuery, Plan] | None) -> bo
     """Whether the view has ever changed."""
     made = Instance()
     try:
-        timed, tables = CLOCK in tables, [schema for schema in tables if schema != CLOCK]
+        timed, tables = CLOCK in tables, [schema for schema in tables if not is_internal(schema)]
         for schema in tables:
             made.ddl.create_table(CreateTable(schema))
         if timed:
@@ -118,15 +123,17 @@ def _look(made: Instance) -> None:
 
 def _rows(schema: TableSchema, numbers: Sequence[int], text: int) -> pa.Table:
     columns = {field.name: _column(field.type.to_arrow(), numbers, text) for field in schema.fields}
-    return pa.table({**columns, "_weight": pa.array([1] * len(numbers), pa.int64())})
+    return pa.table({**columns, "_weight": whole_numbers([1] * len(numbers))})
 
 
 def _column(type: pa.DataType, numbers: Sequence[int], text: int) -> pa.Array:
     """Values of a type; NULL if none can be made of a number. Texts are the number `text`, or its multiples."""
+    texts = texts_of(str(n * text) for n in numbers)
     for way in (pa.int64(), pa.int32(), pa.string()):
         try:
-            values = [str(n * text) for n in numbers] if type == pa.string() or way == pa.string() else numbers
-            return pa.array(values, pa.string() if type == pa.string() else way).cast(type)
+            if type == pa.string() or way == pa.string():
+                return texts.cast(type)
+            return whole_numbers(numbers).cast(way).cast(type)
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
             continue
     return pa.nulls(len(numbers), type)
@@ -142,7 +149,7 @@ def _plain(rows: pa.Table) -> list[dict[str, Any]]:
 
 def _deletions(rows: pa.Table) -> pa.Table:
     at = rows.schema.get_field_index("_weight")
-    return rows.set_column(at, "_weight", pa.array([-1] * rows.num_rows, pa.int64()))
+    return rows.set_column(at, "_weight", whole_numbers([-1] * rows.num_rows))
 
 
 def _kinds(part: object) -> Iterator[str]:

@@ -132,9 +132,9 @@ class Scan:
                 return
 
     def _sorted(self, parts: Iterator[list[Column]], last: int | None) -> Iterator[list[Column]]:
-        """Rows in order; ties are broken by the selected columns, as in a view with LIMIT."""
+        """Rows in order; if some are cut off, ties are broken by the selected columns, as in a view."""
         order = self.order
-        if last is not None:
+        if last is not None or self.offset:
             order += tuple(SortKey(i, False, True) for i in range(self.shown))
         held: list[list[Column]] = []
         rows = 0

@@ -17,7 +17,7 @@ from freshet.database.state_lock import StateLock
 from freshet.durable.record import number_of
 from freshet.engine.core import Core, changes_of
 from freshet.engine.table import Table
-from freshet.logical.query import CLOCK, AnyQuery, TableSchema
+from freshet.logical.query import CLOCK, AnyQuery, TableSchema, is_internal
 from freshet.plans import Plan, codec
 from freshet.sql.catalog import Catalog
 from freshet.state.arena import Arena, Growable
@@ -41,7 +41,9 @@ class State:
         self.rehearse = rehearse
         self.definitions: dict[str, dict[str, Any]] = {}  # of views, in order of creation, as stored on disk
         self.numbers = 0  # every table and view has its own name in the arena, also after a drop
+        self.internal: dict[str, TableSchema] = {}  # tables that are not in the catalog: the clock, and watermarks
         self._changed: dict[str, Growable] = {}  # rows changed in each table
+        self.late: dict[str, int] = {}  # late rows of each table that were dropped since the database was opened
         self._meta = arena.array("database", np.int64)
         self.catalog.clock = self.now
         self.given: dict[str, Callable[..., Any]] = {}  # Python functions that views on disk may call, by name
@@ -85,7 +87,9 @@ class State:
         """A table with the rows in its part of the arena: none if it is new."""
         self.rehearse([schema], None)
         name, table = schema.name.lower(), self.core.table(f"table{number}", schema)
-        if schema != CLOCK:
+        if is_internal(schema):
+            self.internal[name] = schema
+        else:
             self.catalog.add(schema)
         self.core.tables[name] = table
         self._changed[name] = changes_of(table.scope)
@@ -105,8 +109,8 @@ class State:
         return old
 
     def schema(self, name: str) -> TableSchema:
-        """The schema of a table by its name in lower case. The clock is not in the catalog, because it is internal."""
-        return CLOCK if name == CLOCK.name else self.catalog.tables[name]
+        """The schema of a table by its name in lower case."""
+        return self.internal.get(name) or self.catalog.tables[name]
 
     def now(self) -> int:
         """The value of NOW() in a statement that runs once: the time of the clock, or of the system if the clock
@@ -123,6 +127,7 @@ class State:
     def take_table(self, name: str) -> None:
         """Removes a table from the catalog; its rows still exist."""
         del self.core.tables[name], self._changed[name]
+        self.internal.pop(name, None)
         self.catalog.drop(name)
 
     def remove_table(self, name: str) -> None:
@@ -140,6 +145,15 @@ class State:
         }
         return {"numbers": self.numbers, "tables": tables, "views": self.definitions}
 
+    def shared(self) -> dict[str, Any]:
+        """The shared queries whose state the arena holds, and which of them each view reads."""
+        sharing = self.core.sharing
+        queries = [
+            {"number": q.number, "plan": codec.encode(q.plan), "joined": q.rows is not None} for q in sharing.queries
+        ]
+        read = {name: [q.number for q in sharing.read_by(operator)] for name, operator in self.core.operators.items()}
+        return {"queries": queries, "read": read}
+
     def changed_rows(self) -> dict[str, int]:
         return {name: int(rows.data[0]) for name, rows in self._changed.items()}
 
@@ -147,6 +161,6 @@ class State:
         """Everything that a definition changes, except for the arena."""
         catalog = self.catalog
         return [
-            self.core.tables, self.core.operators, self._changed, self.definitions, catalog.tables, catalog.views,
-            catalog.reads,
+            self.core.tables, self.core.operators, self._changed, self.definitions, self.internal, catalog.tables,
+            catalog.views, catalog.reads,
         ]  # fmt: skip

@@ -20,6 +20,7 @@ from freshet.budget import Budget, available, given
 from freshet.database.state import State
 from freshet.engine.core import TEXT, Core
 from freshet.engine.maintained import Maintained
+from freshet.engine.shared import Shared
 from freshet.errors import BudgetError
 from freshet.interrupts import Deferred
 from freshet.plans.model import AnyPlan
@@ -47,12 +48,15 @@ class StateCopy:
     made under the state's lock, used by one thread without it, and released at the end."""
 
     def __init__(self, state: State, tables: Iterable[str], views: Iterable[str] = ()) -> None:
+        shared = _shared(state, views)
         arena = state.core.arena.copied(_prefixes(state, tables, views), state.memory)
         try:
             self.core = Core(arena)
             for name in tables:
                 scope = state.core.tables[name].scope.prefix
                 self.core.tables[name] = self.core.table(scope, state.schema(name))
+            for query in shared:
+                self.core.sharing.attach(query.number, query.plan, query.rows is not None)
         except BaseException:
             arena.release()
             raise
@@ -108,4 +112,12 @@ def _room_permitting(state: State, reading: Reading[T], nbytes: int) -> StateCop
 
 def _prefixes(state: State, tables: Iterable[str], views: Iterable[str]) -> tuple[str, ...]:
     scopes = [TEXT, *(state.core.tables[name].scope.prefix for name in tables), *views]
+    scopes += [query.scope.prefix for query in _shared(state, views)]
     return tuple(f"{scope}/" for scope in scopes)
+
+
+def _shared(state: State, views: Iterable[str]) -> list[Shared]:
+    """The shared queries that views read, each after those that it reads."""
+    sharing = state.core.sharing
+    read = {id(query) for view in views for query in sharing.read_by(sharing.roots[view])}
+    return [query for query in sharing.queries if id(query) in read]

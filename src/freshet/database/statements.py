@@ -24,7 +24,8 @@ from freshet.database.transaction import Transaction
 from freshet.database.transactions import Transactions
 from freshet.engine.table import RowChange
 from freshet.errors import FreshetError, UnsupportedError
-from freshet.logical.query import (
+from freshet.logical.query import is_query
+from freshet.logical.statements import (
     AlterTable,
     Bracket,
     CreateIndex,
@@ -36,9 +37,8 @@ from freshet.logical.query import (
     DropView,
     Insert,
     Update,
-    is_query,
 )
-from freshet.logical.query import Statement as Bound
+from freshet.logical.statements import Statement as Bound
 from freshet.sql.parse import bind_statement
 from freshet.sql.source import Statement
 
@@ -142,7 +142,8 @@ class Statements:
                 rows = dml.replaced(statement, schema, self._one_off.answer(query))
                 return self._transactions.apply({statement.table: rows})
             case Delete() | Update():
-                return self._transactions.transact(lambda: self._in_place(statement))
+                in_time = self._transactions.in_time
+                return self._transactions.transact(lambda: in_time(self._in_place(statement)))
         raise AssertionError(f"no way to execute {statement}")
 
     def _insert(self, statement: Insert) -> Transaction:

@@ -68,10 +68,10 @@ class Ticking:
 def _first_due(core: Core) -> int | None:
     """The earliest time at which some row changes or expires."""
     agendas = [t.agenda for t in core.tables.values() if t.agenda is not None]
-    agendas += [o.agenda for root in core.operators.values() for o in _timed(root)]
+    agendas += [o.agenda for root in core.sharing.roots.values() for o in _timed(root)]
     return min((first for agenda in agendas if (first := agenda.first) is not None), default=None)
 
 
 def _timed(operator: Maintained) -> list[TimedOperator]:
-    own = [operator] if isinstance(operator, TimedOperator) else []
+    own = [operator] if isinstance(operator, TimedOperator) and not operator.plan.final else []
     return own + [found for below in operator.below for found in _timed(below)]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from freshet.database.delta import Deltas
@@ -110,6 +110,8 @@ class Transaction:
     deltas
         A mapping from the name of each view to its delta, a ``pyarrow.Table`` with the view's columns and ``_weight``;
         names are case-insensitive. Empty if the transaction was applied with ``deltas=False``.
+    late
+        How many rows were dropped because they came too late, by table (``WITH (lateness = ...)``).
 
     Examples
     --------
@@ -122,11 +124,14 @@ class Transaction:
     (1, [{'a': 7, '_weight': 1}])
     """
 
-    __slots__ = ("_errors", "deltas", "version")
+    __slots__ = ("_errors", "deltas", "late", "version")
 
-    def __init__(self, version: int, deltas: Deltas, errors: list[SubscriberError]) -> None:
+    def __init__(
+        self, version: int, deltas: Deltas, errors: list[SubscriberError], late: Mapping[str, int] | None = None
+    ) -> None:
         self.version = version
         self.deltas = deltas
+        self.late = dict(late or {})
         self._errors = errors
 
     @property

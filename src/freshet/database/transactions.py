@@ -25,13 +25,15 @@ from freshet.database.advancing import Time, shown, time_of
 from freshet.database.changes import resolve
 from freshet.database.delta import Delta, Deltas, Unread
 from freshet.database.intake import gathered
+from freshet.database.lateness import in_time, rise, watermark
 from freshet.database.publish import Publisher
 from freshet.database.transaction import SubscriberError, Transaction
 from freshet.engine.core import tables_of
-from freshet.engine.table import RowChange
+from freshet.engine.table import RowChange, Table
 from freshet.errors import ChangeError, EvaluationError, StateError
 from freshet.interrupts import Deferred, deliver
-from freshet.logical.query import CLOCK, Bracket
+from freshet.logical.query import CLOCK, TableSchema, watermark_of
+from freshet.logical.statements import Bracket
 from freshet.state.allocators import give_back
 from freshet.state.rows import Rows
 
@@ -52,6 +54,7 @@ class Transactions:
         self.unread = Unread()
         self._empty: dict[str, Delta] = {}  # of views by name: the same object if nothing changed
         self._publisher = Publisher(access.views.subscriptions)
+        self._late: dict[str, int] = {}  # late rows that the transaction has dropped, by table
         self._keeps = False  # whether the writer's lock is kept until more has been done
 
     @contextmanager
@@ -71,7 +74,7 @@ class Transactions:
         changes = {name: gathered(str(name), rows) for name, rows in changes.items()}
         with self._access.lock:
             self._access.check_writable()
-            return self.transact(lambda: self._resolved(changes), deltas)
+            return self.transact(lambda: self.in_time(self._resolved(changes)), deltas)
 
     def advance(self, to: Time) -> Transaction:
         """Advances the clock; the rows that become due are part of the transaction."""
@@ -115,6 +118,22 @@ class Transactions:
         finally:
             deliver()
         return tx
+
+    def in_time(self, changes: dict[str, RowChange]) -> dict[str, RowChange]:
+        """The changes of a user without late rows, which are counted."""
+        made = dict(changes)
+        for name, change in changes.items():
+            table, schema = self._state.core.tables[name], self._state.schema(name)
+            if schema.lateness is not None:
+                made[name], late = in_time(table, schema, change, watermark(self._marks(schema)))
+                if late:
+                    table.pool.loosened((len(change.added) - len(made[name].added)) * len(table.text_lanes))
+                    self._late[name] = late
+                    self._state.late[name] = self._state.late.get(name, 0) + late
+        return made
+
+    def _marks(self, schema: TableSchema) -> Table:
+        return self._state.core.tables[watermark_of(schema).name]
 
     def bracket(self, statement: Bracket) -> Transaction | None:
         """BEGIN, COMMIT and ROLLBACK."""
@@ -177,7 +196,8 @@ class Transactions:
         """Counts the texts of added rows as held, and those of removed rows as loose."""
         pool, tables = self._state.core.pool, self._state.core.tables
         before = pool.loose
-        changes = resolved()
+        self._late = {}
+        changes = self._with_watermarks(resolved())
         brought, gone = pool.loose - before, 0
         for name, change in changes.items():
             gone += len(change.removed) * len(tables[name].text_lanes)
@@ -187,6 +207,17 @@ class Transactions:
         if gone:
             pool.loosened(gone)
         return changes, tx
+
+    def _with_watermarks(self, changes: dict[str, RowChange]) -> dict[str, RowChange]:
+        """Changes, with those of the watermarks that they raise."""
+        made = dict(changes)
+        for name, change in changes.items():
+            schema = self._state.schema(name)
+            if schema.lateness is not None and len(change.added):
+                risen = rise(self._state.core.tables[name], schema, change, self._marks(schema))
+                if risen is not None:
+                    made[watermark_of(schema).name] = risen
+        return made
 
     def _commit(self, changes: dict[str, RowChange], deltas: bool) -> Transaction:
         state = self._state
@@ -203,7 +234,7 @@ class Transactions:
             raise
         state.count(changes, version)
         errors: list[SubscriberError] = []
-        tx = Transaction(version, self._deltas(found) if deltas else Deltas({}), errors)
+        tx = Transaction(version, self._deltas(found) if deltas else Deltas({}), errors, self._late)
         self._publisher.add(tx, errors)
         return tx
 
@@ -290,7 +321,7 @@ class Transactions:
             return
         if self._store is not None:
             self._store.stay()
-        core.stale.update(views)
+        core.spoil(views)
         try:
             for name in gone:
                 core.tables[name].repack()

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import asdict, replace
 from typing import Any
 
@@ -24,8 +24,10 @@ from freshet.engine.core import tables_of
 from freshet.engine.maintained import Maintained
 from freshet.errors import ChangeError, EvaluationError, FreshetError, SqlError, StateError
 from freshet.logical.columns import without_columns
-from freshet.logical.query import CLOCK, Altered, AnyQuery, DropView, TableSchema
+from freshet.logical.query import CLOCK, Altered, AnyQuery, TableSchema
+from freshet.logical.statements import DropView
 from freshet.plans import Plan, build_plan, codec
+from freshet.plans.content import content_of
 from freshet.plans.document import replanned
 from freshet.plans.model import indexed, schemas
 from freshet.sql.output_names import apart, named_apart
@@ -147,11 +149,26 @@ class Views:
         state, key = self._state, definition["name"].lower()
         plan, bound = self._kept(definition)
         operator = state.core.attach(f"view{definition['number']}", indexed(plan.root, indexes_of(definition)))
+        state.core.sharing.note(operator)
         state.catalog.add_view(key, bound, self._reads(definition, plan, bound))
         state.definitions[key] = definition
         view = self._add(key, plan, operator, CurrentTree(**definition["chosen"]))
         view.paid.note(self.clock.now(), operator)
         self._rehearse(bound, plan)
+
+    def attach_shared(self, described: dict[str, Any]) -> None:
+        """A shared query whose state already exists."""
+        with self._calling():
+            self._state.core.sharing.attach(described["number"], codec.decode(described["plan"]), described["joined"])
+
+    def check_shared(self, read: Mapping[str, Sequence[int]]) -> None:
+        """Rebuilds the views whose state was laid out for other shared queries than they now read."""
+        sharing, operators = self._state.core.sharing, self._state.core.operators
+        now = {key: [query.number for query in sharing.read_by(operators[key])] for key in self.named}
+        wrong = [key for key in self.named if now[key] != [*read.get(key, ())]]
+        if wrong:
+            self.rebuild(wrong)
+        sharing.end_unread()
 
     def restore(self, definition: dict[str, Any]) -> None:
         """A view of which only the definition exists. If another version wrote it, the plan may not be readable; then
@@ -233,13 +250,17 @@ class Views:
     def _kept(self, definition: dict[str, Any]) -> tuple[Plan, AnyQuery]:
         """The stored plan and query of a view; columns with the same name get unique names."""
         functions = self._state.catalog.functions
-        with codec.calling(self._state.given | {name: f.body for name, f in functions.items()}):
+        with self._calling():
             plan = codec.from_json(definition["plan"])
             plan = replace(plan, root=replace(plan.root, fields=apart(plan.root.fields)))
             query = named_apart(codec.decode(definition["query"]))
         for function in codec.functions_in(plan.root):
             functions.setdefault(function.name.lower(), function)
         return plan, query
+
+    def _calling(self) -> AbstractContextManager[None]:
+        functions = self._state.catalog.functions
+        return codec.calling(self._state.given | {name: f.body for name, f in functions.items()})
 
     def alter(self, schema: TableSchema, columns: Sequence[int]) -> None:
         """Rebuilds the views that read an altered table, all or none. Their queries and subscribers stay the same."""
@@ -256,7 +277,7 @@ class Views:
             else Plan(self.named[key].plan.sql, replanned(queries[key], self.named[key].plan.root))
             for key in keys
         }  # fmt: skip
-        made: dict[str, Maintained] = {}
+        made: dict[str, str] = {}  # scopes
         number, before = state.number(), {key: self.named[key].plan for key in keys}
         try:
             with self.defining():
@@ -264,23 +285,23 @@ class Views:
                 state.catalog.views.update(queries)
                 for key in keys:
                     own = state.number()
-                    made[key] = self.build(plans[key], own, indexes_of(state.definitions[key]))
+                    made[key] = self.build(plans[key], own, indexes_of(state.definitions[key])).scope.prefix
                     state.definitions[key] = {**state.definitions[key], "number": own}
                     self.named[key].plan = plans[key]
                     self._define(key)
         except BaseException:
-            for operator in made.values():
-                self._state.core.discard(operator)
+            state.core.discard(*(state.core.sharing.roots[scope] for scope in made.values()))
             for key, plan in before.items():
                 self.named[key].plan = plan
             state.core.arena.drop(f"table{number}/")
             raise
-        for key, operator in made.items():
-            view, old = self.named[key], state.core.operators[key]
+        old = {key: state.core.operators[key] for key in made}
+        for key, scope in made.items():
+            view, operator = self.named[key], state.core.sharing.roots[scope]
             view.paid.follow(name, state.core.tables[name].scope)
             state.core.operators[key] = operator
-            view.paid.carry(old.work(), operator)
-            self._state.core.discard(old)
+            view.paid.carry(old[key].work(), operator)
+        state.core.discard(*old.values())  # all at once: what they share is over the old table
         table.scope.drop()
 
     # Building -------------------------------------------------------------------------------------------------
@@ -297,11 +318,11 @@ class Views:
         """Rebuilds views whose tables had rows restored, or have their rows in other slots. Until all are rebuilt, the
         database cannot be read."""
         core = self._state.core
-        core.stale.update(keys)
-        for key in [k for k in self.named if k in core.stale]:
-            before = core.operators[key].work()
+        core.spoil(keys)
+        before = {key: core.operators[key].work() for key in self.named if key in core.stale}
+        for key, work in before.items():
             core.rebuild(key, self._state.memory)
-            self.named[key].paid.carry(before, core.operators[key])
+            self.named[key].paid.carry(work, core.operators[key])
 
     # Following the data ---------------------------------------------------------------------------------------
 
@@ -333,18 +354,24 @@ class Views:
             view.following.chosen = replace(view.following.chosen, failed=f"{type(e).__name__}: {e}")
             return
         if better is not None:
-            self.move(key, Plan(view.plan.sql, better.plan), better.why)
+            same = content_of(view.plan.root)
+            for other, alike in [*self.named.items()]:  # what they share, they keep sharing
+                root = alike.plan.root
+                if other == key or (alike.following.adapt is not None and content_of(root) == same):
+                    plan = replace(better.plan, fields=root.fields)
+                    self.move(other, Plan(alike.plan.sql, plan), better.why)
 
     def move(self, key: str, plan: Plan, why: str) -> None:
         """Rebuilds a view on another plan of its query, if possible."""
         state, view, number = self._state, self.named[key], self._state.number()
-        old, chosen = (view.plan, view.operator), view.following.chosen
+        chosen = view.following.chosen
         definition = dict(state.definitions[key])
         try:
             made = self.build(plan, number, indexes_of(definition))
         except Exception as e:
             view.following.chosen = replace(chosen, failed=f"{type(e).__name__}: {e}")
             return
+        old = view.plan, view.operator
         view.plan, state.core.operators[key] = plan, made
         view.following.chosen = CurrentTree(state.version, why, chosen.moves + 1)
         try:

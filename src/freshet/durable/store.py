@@ -53,6 +53,7 @@ class Durable(Protocol):
     changes: int
 
     def described(self) -> dict[str, Any]: ...
+    def shared(self) -> dict[str, Any]: ...
 
     def changed_rows(self) -> dict[str, int]: ...
 
@@ -341,7 +342,11 @@ class Store:
                 return
             if self.level is not Durability.NONE:
                 self.log.sync()
-            facts = {"place": place, "version": state.version, "catalog": state.described()}
+            facts = {
+                "place": place,
+                "version": state.version,
+                "catalog": {**state.described(), "shared": state.shared()},
+            }
             try:
                 checkpoint.write(self.path / _CHECKPOINT, state.core.arena, facts, self.level is not Durability.NONE)
                 self._sync()

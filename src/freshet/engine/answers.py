@@ -19,6 +19,7 @@ from freshet.engine import descriptions as at
 from freshet.engine.aggregate import Aggregate
 from freshet.engine.join import Join
 from freshet.engine.orders import Order
+from freshet.engine.passing import Passing
 from freshet.engine.sources import Source
 from freshet.engine.table import RowChange, Table
 from freshet.errors import EvaluationError, StateError
@@ -29,7 +30,8 @@ from freshet.scalar.lanes import width
 from freshet.scalar.types import Type
 from freshet.state.arena import Growable
 from freshet.state.arrays import Int64s
-from freshet.state.rows import TOO_MANY_COPIES, HeldRows, RowBuffer, Rows
+from freshet.state.rows import TOO_MANY_COPIES, HeldRows, RowBuffer, Rows, Sink
+from freshet.state.strings import StringPool
 from freshet.state.tuples import Slots
 
 
@@ -38,7 +40,9 @@ class Owner(Protocol):
 
     plan: QueryPlan
     join: Join | None
+    passing: Passing | None
     aggregate: Aggregate | None
+    pool: StringPool
     steps: Growable
     types: list[Type]
     row_types: list[Type]
@@ -49,6 +53,7 @@ class Owner(Protocol):
     pending: HeldRows
     touched: bool
     inputs: list[tuple[Any, Table]]
+    results: Sink
     native: Any
     listener: Callable[[Any, Rows], None] | None
 
@@ -64,9 +69,7 @@ class Answering:
     """Answers the requests of one select. `grouped`: whether rows enter groups natively."""
 
     def __init__(self, owner: Owner) -> None:
-        assert owner.join is not None
         self.owner = owner
-        self.join = owner.join
         self.plan = owner.plan
         self.failure: BaseException | None = None
         self.stale, self.grouped = True, False
@@ -81,6 +84,11 @@ class Answering:
         self.raw = RowBuffer(width(owner.row_types), 0)
         self.pending = RowBuffer(width(owner.types), 1)
         self._objects += [self.raw, self.pending]
+
+    @property
+    def join(self) -> Join:
+        assert self.owner.join is not None
+        return self.owner.join
 
     def refresh(self) -> None:
         """Writes the current addresses to the descriptions."""
@@ -133,6 +141,11 @@ class Answering:
 
     def _evaluate(self, whom: int, n: int) -> None:
         self.owner._pass_on([self._rows(width(self.owner.row_types), n)])
+        self.ready()
+
+    def _pass(self, lanes: int, n: int) -> None:
+        assert self.owner.passing is not None
+        self.owner.results.extend([self.owner.passing.rows(self._rows(lanes, n))])
         self.ready()
 
     def _show(self, whom: int, n: int) -> None:
@@ -208,6 +221,7 @@ _QUESTIONS: dict[int, Callable[[Answering, int, int], None]] = {
     at.COPIES: Answering._copies,
     at.LOOK: Answering._look,
     at.CHOOSE: Answering._choose,
+    at.PASS_ON: Answering._pass,
 }
 
 _TOKENS = itertools.count()

@@ -4,22 +4,25 @@ Law: a resolved change is applied whole or not at all. First, table by table, de
 operator and then from their table; then rows with a changed weight get it; then inserted rows are added to their table
 and to every operator. So an old row of one table never joins a new row of another, and no joined row appears only to
 disappear again. Finally the operators finish and emit their deltas together. If anything fails, the tables are
-restored; the operators are then half changed, and `stale` until they are rebuilt from the tables' rows.
+restored; the operators are then half changed, and `stale` until they are rebuilt from the tables' rows. Queries that
+several operators read (shared.py) finish before those, one after the other, and their rows change as a table's do.
 
 A database, the replay of its log and a shard on Spark all change their state through this module.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 
 import numpy as np
 
 from freshet.budget import Memory, unlimited
-from freshet.engine.maintained import Maintained, Outlet
-from freshet.engine.nest import NativeNest, NativeTransaction
+from freshet.engine.maintained import Maintained, Outlet, Tables
+from freshet.engine.nest import NativeJoin, NativeNest, NativeTransaction, end_together, nests_of
 from freshet.engine.operators import maintain
+from freshet.engine.shared import loaded
+from freshet.engine.sharing import Sharing
 from freshet.engine.table import RowChange, Table
 from freshet.engine.undo import Undo
 from freshet.logical.query import TableSchema
@@ -41,12 +44,16 @@ class Core:
 
     def __init__(self, arena: Arena) -> None:
         self.arena, self.pool = arena, StringPool(arena.scope(TEXT))
-        self.tables: dict[str, Table] = {}
+        self.tables = Tables()
         self.operators: dict[str, Maintained] = {}
         self.stale: set[str] = set()  # operators that must be rebuilt before they are used
+        self.sharing = Sharing(arena, self.pool, self.tables, self.operators, self.attach)
         self._outlet = Outlet()
         self._known: list[Maintained] = []  # the operators that these steps are of
-        self._natives: dict[tuple[str, ...], NativeTransaction | None] = {}
+        self._readers: tuple[list[NativeNest | NativeJoin], list[Maintained]] = [], []  # native, and others
+        self._whole: list[NativeNest] = []  # those that end natively, too
+        self._ends = False  # whether all do, in the call that applies a change
+        self._natives: dict[tuple[int, ...], NativeTransaction | None] = {}
 
     # Transactions ---------------------------------------------------------------------------------------------
 
@@ -58,10 +65,9 @@ class Core:
         undo: list[Undo] = []
         self._outlet.open = deltas
         try:
-            native = self._native(tuple(changes)) if deltas else None
-            if native is None or not native.run([*changes.values()], undo):
-                self._pass_on(changes, undo)
-            emitted = {name: operator.finish() for name, operator in self.operators.items()}
+            self._know()
+            self._change([self.tables[name] for name in changes], [*changes.values()], deltas, undo)
+            emitted = self._finished(deltas)
             if commit is not None:
                 commit()
         except BaseException:
@@ -71,26 +77,43 @@ class Core:
             self._outlet.open = True
         return emitted
 
-    def _pass_on(self, changes: Mapping[str, RowChange], undo: list[Undo]) -> None:
-        """Passes changes to the operators one after the other, and adds to `undo` what is done to the tables."""
-        tables, operators = self.tables, self.operators.values()
-        for name, change in changes.items():
+    def _finished(self, native: bool) -> dict[str, Rows]:
+        """Ends a transaction: the delta of every operator."""
+        shared = self.sharing.queries
+        for query in shared:
+            change = query.finish()
+            if change is not None and query.rows is not None:
+                self._change([query.rows], [change], native, [])  # no undo: it is rebuilt after a failure
+        if native and not self._ends:
+            end_together(self._whole)
+        emitted = {name: operator.finish() for name, operator in self.operators.items()}
+        for query in shared:
+            query.settle()
+        return emitted
+
+    def _change(self, tables: Sequence[Table], changes: Sequence[RowChange], native: bool, undo: list[Undo]) -> None:
+        """Applies changes of tables to them and to all who read them, and adds to `undo` what is done to the tables."""
+        steps = self._native(tables) if native else None
+        if steps is None or not steps.run(changes, undo):
+            self._pass_on(tables, changes, undo)
+
+    def _pass_on(self, tables: Sequence[Table], changes: Sequence[RowChange], undo: list[Undo]) -> None:
+        """The same, from one operator to the next."""
+        operators = self._known
+        for table, change in zip(tables, changes, strict=True):
             if len(change.removed):
-                table = tables[name]
                 undo.append(Undo.before(table, change))
                 for operator in operators:
                     operator.remove(table, change.removed)
                 table.remove(change)
-        for name, change in changes.items():
+        for table, change in zip(tables, changes, strict=True):
             if len(change.changed):
-                table = tables[name]
                 before = table.reweigh(change)
                 undo.append(Undo(table, None, before, change.changed))
                 for operator in operators:
                     operator.reweigh(table, change.changed, before)
-        for name, change in changes.items():
+        for table, change in zip(tables, changes, strict=True):
             if len(change.added):
-                table = tables[name]
                 if table.weights is not None:  # both get room, or neither is changed
                     table.reserve(len(change.added))
                 slots = table.add(change)
@@ -98,28 +121,36 @@ class Core:
                 for operator in operators:
                     operator.insert(table, slots)
 
-    def _native(self, names: tuple[str, ...]) -> NativeTransaction | None:
-        """The steps of transactions that change these tables; None if some of their readers are not native."""
+    def _know(self) -> None:
+        """Notes the current operators, and how they take changes."""
         operators = [*self.operators.values()]
-        if operators != self._known or len(self._natives) > _MOST_STEPS:
-            self._known, self._natives = operators, {}
-        if names not in self._natives:
-            self._natives[names] = self._described(names)
-        return self._natives[names]
+        if self.sharing.queries:
+            operators = [query.query for query in self.sharing.queries] + operators
+        if operators == self._known and len(self._natives) <= _MOST_STEPS:
+            return
+        self._known, self._natives, self._readers = operators, {}, ([], [])
+        for operator in operators:
+            nests = nests_of(operator)
+            if nests is None:
+                self._readers[1].append(operator)
+            else:
+                self._readers[0].extend(nests)
+        nests, others = self._readers
+        self._whole = [nest for nest in nests if isinstance(nest, NativeNest)]
+        self._ends = len(self._whole) == len(nests) and not others and not self.sharing.queries
 
-    def _described(self, names: tuple[str, ...]) -> NativeTransaction | None:
-        changed, tables = set(names), [self.tables[name] for name in names]
-        nests = [getattr(o, "nest", None) for o in self._known if not tables_of(o.plan).isdisjoint(changed)]
-        native = [nest for nest in nests if isinstance(nest, NativeNest)]
-        if not native or len(native) < len(nests) or any(table.agenda is not None for table in tables):
-            return None
-        if not all(any(id(table) in nest.enter for nest in native) for table in tables):
-            return None
-        return NativeTransaction(tables, native)
+    def _native(self, tables: Sequence[Table]) -> NativeTransaction | None:
+        """The steps of changes of these tables; None if they have no native readers."""
+        key = tuple(map(id, tables))
+        if key not in self._natives:
+            nests, others = self._readers
+            covered = all(t.agenda is None and any(id(t) in nest.enter for nest in nests) for t in tables)
+            self._natives[key] = NativeTransaction(tables, nests, others, self._ends) if tables and covered else None
+        return self._natives[key]
 
     def _take_back(self, undo: Sequence[Undo], tables: Sequence[Table]) -> None:
         """Restores the tables, and frees the memory they had grown by."""
-        self.stale.update(self.operators)
+        self.spoil(self.operators)
         with unlimited():
             for step in reversed(undo):
                 step.take_back()
@@ -130,18 +161,24 @@ class Core:
                     else:
                         table.tuples.shrink()
 
+    def spoil(self, names: Iterable[str]) -> None:
+        """Operators that must be rebuilt before they are used."""
+        self.stale.update(names)
+        self.sharing.spoil(self.stale)
+
     def enter(self, table: Table, change: RowChange) -> Slots:
         """Adds rows to their table and to every operator, as part of a load, which ends with `finish`."""
+        self._know()
         slots = table.add(change)
         if len(slots):
-            for operator in self.operators.values():
+            for operator in self._known:
                 operator.insert(table, slots)
         return slots
 
     def finish(self) -> None:
         """Ends a load."""
-        for operator in self.operators.values():
-            operator.finish()
+        self._know()
+        self._finished(False)
 
     @contextmanager
     def without_deltas(self) -> Iterator[None]:
@@ -163,12 +200,25 @@ class Core:
         return maintain(self.arena.scope(scope), plan, self.tables, self.pool, self._outlet)
 
     def build(self, scope: str, plan: AnyPlan, memory: Memory) -> Maintained:
-        """Creates an operator over the tables' rows; if that fails, nothing of it remains."""
+        """Creates an operator over the tables' rows, which shares what others maintain already; if that fails, nothing
+        of it remains."""
+        try:
+            with memory.temporary(), self.without_deltas():
+                if not self.stale:
+                    self.sharing.prepare(plan)
+                operator = self._loaded(scope, plan)
+        except BaseException:
+            self.sharing.end_unread()
+            raise
+        self.sharing.note(operator)
+        self.sharing.end_unread()
+        return self.sharing.roots[scope]
+
+    def _loaded(self, scope: str, plan: AnyPlan) -> Maintained:
         try:
             operator = self.attach(scope, plan)
             try:
-                with memory.temporary(), self.without_deltas():
-                    operator.load([self.tables[name] for name in sorted(tables_of(plan))])
+                operator.load(loaded(operator, self.tables))
             except BaseException:
                 operator.close()
                 raise
@@ -178,25 +228,34 @@ class Core:
         return operator
 
     def rebuild(self, name: str, memory: Memory) -> None:
-        """Rebuilds an operator from the tables' rows."""
+        """Rebuilds an operator from the tables' rows, and first the shared queries that only stale operators read."""
         self.stale.add(name)
         old = self.operators[name]
-        self.discard(old)
-        with unlimited():
-            self.operators[name] = self.build(old.scope.prefix, old.plan, memory)
+        with unlimited(), memory.temporary(), self.without_deltas():
+            self.sharing.rebuild()
+            self._forget(old)
+            self.operators[name] = self._loaded(old.scope.prefix, old.plan)
+        self.sharing.note(self.operators[name])
         self.stale.discard(name)
 
-    def discard(self, operator: Maintained) -> None:
-        """Closes an operator and drops its state."""
-        self._known, self._natives = [], {}
+    def discard(self, *operators: Maintained) -> None:
+        """Closes operators and drops their state, and that of shared queries that nothing reads any more."""
+        for operator in operators:
+            self._forget(operator)
+        self.sharing.end_unread()
+
+    def _forget(self, operator: Maintained) -> None:
+        self._known, self._natives, self._readers = [], {}, ([], [])
+        self.sharing.forget(operator)
         operator.close()
         operator.scope.drop()
 
     def close(self) -> None:
         """Frees its memory at once; reference cycles between operators and arrays would delay that."""
-        self._known, self._natives = [], {}
+        self._known, self._natives, self._readers = [], {}, ([], [])
         for operator in self.operators.values():
             operator.close()
+        self.sharing.close()
         self.arena.release()
 
     # Maintenance ----------------------------------------------------------------------------------------------
@@ -208,6 +267,8 @@ class Core:
             table.string_marks(marked)
         for operator in self.operators.values():
             operator.string_marks(marked)
+        for query in self.sharing.queries:
+            query.string_marks(marked)
         self.pool.sweep(marked)
 
     def live_rows(self) -> int:

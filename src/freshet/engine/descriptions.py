@@ -6,7 +6,7 @@ only Python can do (more room, an expression that lane code cannot compute, an e
 (`ask`) and continues with the result. Arrays that grow have new addresses: after each request descriptions are read
 again.
 
-The steps are in join_steps, group_steps and steps; engine/answers handles the requests.
+The steps are in join_steps, pass_steps, group_steps and steps; engine/answers handles the requests.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import numba
 import numpy as np
 
 from freshet.state.kernel import AHEAD, as_int8, as_int32, as_int64, call_back, inlined
-from freshet.state.keys import PART_COLUMNS, assign_keys
+from freshet.state.keys import PART_COLUMNS, ROOM_FOR, assign_keys
 from freshet.state.places import HEAD, HOMES, PER_ENTRY, SLACK, open_homes
 from freshet.state.tuples import LIVE, USED, add_rows, remove_rows
 
@@ -70,15 +70,23 @@ SWEPT_REMOVED, SWEPT_WAIT, SWEPT_WIDTH = 0, 1, 2
 FEED_LANE, FEED_LANES, FEED_WIDE, FEED_ARGUMENT, FEED_FILTER = range(5)
 FEED_WIDTH = 5
 
+# A passage: the select that a nested query's rows pass through, the code of its filter and of the columns that pass,
+# the registers of the filter's conditions, those of the columns, and the width of the rows that pass.
+(
+    PASS_SELECT, PASS_CODE, PASS_STEPS, PASS_CONDITIONS, PASS_CONDITION_COUNT, PASS_COLUMNS, PASS_COUNT, PASS_VALUES,
+    PASS_WIDTH,
+) = range(9)  # fmt: skip
+PASSAGE_WIDTH = 9
+
 # Requests.
 (
     GROW, GROW_BUFFER, GROW_GROUPS, EVALUATE, SHOW, OVERWEIGHT, REWEIGHED, CHANGE_WEIGHTS, SWEEP, NO_VALUE, BROKEN,
-    COPIES, LOOK, CHOOSE,
-) = range(14)  # fmt: skip
+    COPIES, LOOK, CHOOSE, PASS_ON,
+) = range(15)  # fmt: skip
 
 # A step: its operation, and the descriptions it applies to. ENTER and LEAVE apply to an entry and a list of slots.
 OP, FIRST, SECOND, RUN = range(4)
-ENTER, LEAVE, FINISH, TAKE, DROP, STORE = range(6)
+ENTER, LEAVE, FINISH, TAKE, DROP, STORE, PASS = range(7)
 # A list of slots: its address and length.
 LIST_AT, LIST_LENGTH, LIST_WIDTH = 0, 1, 2
 # A change of a stored table: the list of its slots that become free, that of its new slots, its tuples, the rows that
@@ -93,6 +101,13 @@ MOST_ROWS = 2048  # results enumerated at a time
 def ask(run: Any, what: Any, whom: Any, n: Any) -> Any:
     """Whether the request succeeded; all addresses may have changed."""
     return call_back(run[CALLBACK], run[TOKEN], np.int64(what), np.int64(whom), np.int64(n)) != 0
+
+
+@inlined
+def outlives(rows: Any, weights: Any, done: Any) -> Any:
+    """`done`. Kernels free an array after its last use, and reading it by its address is none: passed to this function,
+    together with the result of a request or step that does so, arrays last until then."""
+    return done
 
 
 @inlined
@@ -156,14 +171,17 @@ def drop(t: Any, slots: Any) -> None:
 
 @inlined
 def assign(run: Any, c: Any, slots: Any, fresh: Any) -> Any:
-    """Gives tuples their keys (KeyColumn.assign); returns how many keys are new, -1 if there is no room."""
-    t, d = as_int64(c[SOURCE]), as_int64(c[DICTIONARY])
-    if not make_room(run, d, np.int64(slots.size)):
-        return np.int64(-1)
+    """Gives tuples their keys (KeyColumn.assign); returns how many keys are new, -1 if there is no room. Room is made
+    for some tuples at a time, because many of them may have the same key."""
+    t, d, made = as_int64(c[SOURCE]), as_int64(c[DICTIONARY]), np.int64(0)
     rows = np.zeros((min(AHEAD, slots.size), d[WIDTH]), np.int64)
-    made = assign_keys(
-        table_of(t[LANES], t[ROOM], t[STRIDE]), slots, table_of(c[PARTS], c[PART_COUNT], PART_COLUMNS),
-        words(d[PLACES], d[PLACE_COUNT]), table_of(d[LANES], d[ROOM], d[STRIDE]), flags_of(d[OCCUPIED], d[ROOM]),
-        halves(d[FREE], d[ROOM]), words(d[META], 3), rows, halves(c[IDS], t[ROOM]), fresh,
-    )  # fmt: skip
-    return np.int64(made)
+    for start in range(0, slots.size, ROOM_FOR):
+        part = slots[start : start + ROOM_FOR]
+        if not make_room(run, d, np.int64(part.size)):
+            return np.int64(-1)
+        made += assign_keys(
+            table_of(t[LANES], t[ROOM], t[STRIDE]), part, table_of(c[PARTS], c[PART_COUNT], PART_COLUMNS),
+            words(d[PLACES], d[PLACE_COUNT]), table_of(d[LANES], d[ROOM], d[STRIDE]), flags_of(d[OCCUPIED], d[ROOM]),
+            halves(d[FREE], d[ROOM]), words(d[META], 3), rows, halves(c[IDS], t[ROOM]), fresh[made:],
+        )  # fmt: skip
+    return made

@@ -67,6 +67,7 @@ from freshet.engine.descriptions import (
     drop,
     flags_of,
     halves,
+    outlives,
     store,
     table_of,
     words,
@@ -245,7 +246,7 @@ def show(run: Any, s: Any, keys: Any, answers: Any, old: Any) -> Any:
         weights = np.ones(n, np.int64)
         weights[:old] = -1
         run[ROWS_AT], run[WEIGHTS_AT] = rows.ctypes.data, weights.ctypes.data
-        return ask(run, SHOW, s[SELECT], n)
+        return outlives(rows, weights, ask(run, SHOW, s[SELECT], n))
     b = as_int64(s[PENDING])
     if not buffer_room(run, b, n):
         return False

@@ -27,6 +27,8 @@ from freshet.state.tuples import Slots
 
 Columns = tuple[int, ...]
 
+ANSWER, INDEX = "answer", "index"  # the scopes of its own state, those of indexes numbered
+
 
 @keeps(IndexedPlan)
 class Indexed(Maintained):
@@ -36,9 +38,9 @@ class Indexed(Maintained):
         super().__init__(scope, plan, pool)
         self.source = maintain(scope, plan.source, tables, pool)
         self.below = [self.source]
-        self.rows = Table(scope.scope("answer"), plan.fields, (), pool)
+        self.rows = Table(scope.scope(ANSWER), plan.fields, (), pool)
         self.indexes = [
-            (columns, Index(scope.scope(f"index{i}"), width([self.types[c] for c in columns])))
+            (columns, Index(scope.scope(f"{INDEX}{i}"), width([self.types[c] for c in columns])))
             for i, columns in enumerate(plan.indexes)
         ]
 

@@ -69,6 +69,7 @@ from freshet.engine.descriptions import (
     ask,
     assign,
     halves,
+    outlives,
     table_of,
     words,
 )
@@ -141,7 +142,8 @@ def collect(run: Any, join: Any, order: Any, tuples: Any, sign: Any) -> Any:
         if n > 0:
             if heavy:
                 run[ROWS_AT], run[WEIGHTS_AT] = tuples.ctypes.data, weights.ctypes.data
-                if not ask(run, OVERWEIGHT, order[ORDER], (np.int64(n) << 32) | tuples.size):
+                found = (np.int64(n) << 32) | tuples.size
+                if not outlives(tuples, weights, ask(run, OVERWEIGHT, order[ORDER], found)):
                     return False
             if not deliver(run, join, order, np.int64(n)):
                 return False

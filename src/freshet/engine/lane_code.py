@@ -45,10 +45,11 @@ class _BeyondError(Exception):
 
 
 class LaneCode:
-    """Steps that each fill one register; equal expressions share a register."""
+    """Steps that each fill one register; equal expressions share a register. `id_of`: the id of a text, which must stay
+    its id."""
 
-    def __init__(self, where: Where) -> None:
-        self._where = where
+    def __init__(self, where: Where, id_of: Callable[[str], int]) -> None:
+        self._where, self._id_of = where, id_of
         self._rows: list[list[int]] = []
         self._known: dict[Expression, int] = {}
 
@@ -147,16 +148,25 @@ class LaneCode:
         x, y = e.args
         numbers = all(t.is_integer or t.name == "DECIMAL" for t in (x.type, y.type))
         same = x.type.scale == y.type.scale if numbers else x.type.name == y.type.name and x.type.name in _WHOLE
-        texts = not operator.is_order and all(isinstance(a, Reference) and a.type.name == "STRING" for a in e.args)
-        if not same and not (texts and x.type == y.type):
+        if same:
+            a, b = self._register(x), self._register(y)
+        elif not operator.is_order and x.type == y.type and x.type.name == "STRING":
+            a, b = self._text(x), self._text(y)
+        else:
             raise _BeyondError
-        a, b = self._register(x), self._register(y)
         if not operator.is_order:
             equal = self._step(EQUAL, a, b)
             return self._step(NOT, equal) if operator is ComparisonOperator.UNEQUAL else equal
         if not operator.is_upward:
             a, b = b, a
         return self._step(LESS if operator.is_strict else AT_MOST, a, b)
+
+    def _text(self, e: Expression) -> int:
+        if isinstance(e, Literal) and isinstance(e.value, str):
+            return self._step(CONSTANT, limit=self._id_of(e.value))
+        if isinstance(e, Reference):
+            return self._register(e)
+        raise _BeyondError
 
     def _cast(self, e: Call) -> int:
         source, target = e.args[0].type, e.type

@@ -13,14 +13,15 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Protocol
 
 import numpy as np
 import pyarrow as pa
 
 from freshet.engine.table import Table
 from freshet.engine.work import Work, total
-from freshet.plans.model import AnyPlan
+from freshet.plans.content import Content, content_of
+from freshet.plans.model import AnyPlan, schemas
 from freshet.scalar.column import Column
 from freshet.scalar.lanes import pack, width, written_rows
 from freshet.state.arena import Scope
@@ -31,6 +32,8 @@ from freshet.state.tuples import Slots
 
 #: Rows loaded at a time when a view is created over tables that already have rows.
 LOAD = 65_536
+
+STEPS = "steps"  # the array in which an operator counts its work
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,14 +85,23 @@ class Maintained(ABC):
         self.pool = pool
         self.types = [f.type for f in plan.fields]
         self.width = width(self.types)
-        self.steps = scope.array("steps", np.int64)  # see `work`
+        self.steps = scope.array(STEPS, np.int64)  # see `work`
         self.has_text = any(t.pooled for t in self.types)
         fields = [pa.field(f.name, f.type.to_arrow(), f.nullable) for f in plan.fields]
         self.delta_schema = pa.schema([*fields, pa.field("_weight", pa.int64(), False)])
         self.written = written_rows(self.types, self.delta_schema)
-        self.no_delta = self.delta_schema.empty_table()
+        self.no_delta = pa.Table.from_batches([], self.delta_schema)
 
     # Transactions ---------------------------------------------------------------------------------------------
+
+    @property
+    def relays(self) -> bool:
+        """Whether it only passes changes of tables on to the queries below."""
+        return True
+
+    def stored(self) -> Table | None:
+        """The table of the rows of the answer, if it has one that changes with the stored tables."""
+        return None
 
     def remove(self, table: Table, slots: Slots) -> None:
         """Tuples that are about to be removed from a table, which still contains them."""
@@ -163,9 +175,11 @@ class Maintained(ABC):
         """The number of tuples and of alive tuples for each node of its join tree."""
         return []
 
-    def work(self) -> Work:
-        """Steps taken since the view was created, including those of the queries below."""
-        return total([self.own_work(), *(query.work() for query in self.below)])
+    def work(self, counted: set[int] | None = None) -> Work:
+        """Steps taken since the view was created, including those of the queries below. `counted`: the shared queries
+        among those that are counted already."""
+        counted = set() if counted is None else counted
+        return total([self.own_work(), *(query.work(counted) for query in self.below)])
 
     def own_work(self) -> Work:
         """The same without the queries below."""
@@ -182,8 +196,35 @@ def keeps(plan: type) -> Callable[[type[Maintained]], type[Maintained]]:
     return register
 
 
+class SharedQuery(Protocol):
+    """A query that is maintained once for all operators that read it."""
+
+    def reader(self, scope: Scope, plan: AnyPlan) -> Maintained: ...
+
+
+class Tables(dict[str, Table]):
+    """Tables by name, and the queries over them that are shared."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.shared: dict[PlanOver, SharedQuery] = {}
+
+    def plan_over(self, plan: AnyPlan) -> PlanOver:
+        scopes = {(schema.name.lower(), self[schema.name.lower()].scope.prefix) for schema in schemas(plan)}
+        return content_of(plan), frozenset(scopes)
+
+
+#: What a plan computes, and the tables that it reads by the names in it.
+PlanOver = tuple[Content, frozenset[tuple[str, str]]]
+
+
 def maintain(
     scope: Scope, plan: AnyPlan, tables: Mapping[str, Table], pool: StringPool, outlet: Outlet = ALWAYS
 ) -> Maintained:
-    """Creates the operator that runs a plan, and the operators below it."""
+    """Creates the operator that runs a plan, and the operators below it; one that reads a shared query instead, if the
+    plan is that of one."""
+    if isinstance(tables, Tables) and tables.shared:
+        shared = tables.shared.get(tables.plan_over(plan))
+        if shared is not None:
+            return shared.reader(scope, plan)
     return Maintained.kinds[type(plan)](scope, plan, tables, pool, outlet)

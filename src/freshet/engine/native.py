@@ -19,13 +19,14 @@ from freshet.engine.answers import Answering, Owner
 from freshet.engine.join import Join
 from freshet.engine.lane_code import LaneCode
 from freshet.engine.orders import Order
+from freshet.engine.passing import Passing
 from freshet.engine.sources import KeyColumn, Source
 from freshet.engine.steps import run_steps
 from freshet.engine.table import Table
 from freshet.scalar.expression import ColumnRef, Expression, Reference
 from freshet.scalar.lanes import NULLS, layout, value_lanes, width
 from freshet.state.arena import Growable
-from freshet.state.arrays import Int64s
+from freshet.state.arrays import TEXT, Bools, Int64s, one_text
 from freshet.state.tuples import Slots, Tuples
 
 _MOST_ROLES = 60  # roles of one table, one bit each
@@ -67,13 +68,18 @@ class Native(Answering):
         self.entries: dict[int, Int64s] = {}
         self.enter: dict[int, Int64s] = {}
         self.leave: dict[int, Int64s] = {}
+        self._texts: list[int] = []  # that the descriptions refer to
         self._describe_select()
         self.tree = np.zeros(at.JOIN_WIDTH, np.int64)
-        self._describe_join()
-        for source in self._sources():
-            entry = self.entries[id(source)] = self._describe_entry(source)
-            self.enter[id(source)] = self.step(at.ENTER, entry, self._list)
-            self.leave[id(source)] = self.step(at.LEAVE, entry, self._list)
+        self._passage = np.zeros(at.PASSAGE_WIDTH, np.int64)
+        if owner.passing is None:
+            self._describe_join()
+            for source in self._sources():
+                entry = self.entries[id(source)] = self._describe_entry(source)
+                self.enter[id(source)] = self.step(at.ENTER, entry, self._list)
+                self.leave[id(source)] = self.step(at.LEAVE, entry, self._list)
+        else:
+            self.finishes = self._describe_passage(owner.passing) and self.finishes
         self.finish = self.step(at.FINISH, self.select)
         self._watch()
 
@@ -81,9 +87,22 @@ class Native(Answering):
         other = 0 if second is None else second.ctypes.data
         return np.array([[what, first.ctypes.data, other, self.run.ctypes.data]], np.int64)
 
+    def taking(self, fed: Table, nested: Int64s) -> Int64s:
+        """The step that applies the delta of a nested query."""
+        if self.owner.passing is not None:
+            return self.step(at.PASS, self._passage, nested)
+        return self.step(at.TAKE, self.entries[id(fed)], nested)
+
     def described(self, table: Table) -> Int64s:
         """The description of a table that the join reads."""
         return self._of(table.tuples, table)
+
+    def _id_of(self, text: str) -> int:
+        self._texts.append(int(self.owner.pool.intern(one_text(text, TEXT))[0]))
+        return self._texts[-1]
+
+    def string_marks(self, marked: Bools) -> None:
+        marked[self._texts] = True
 
     def _number(self, thing: Any) -> int:
         self._objects.append(thing)
@@ -111,7 +130,7 @@ class Native(Answering):
         assert grouping is not None
         if aggregate.writers or self.plan.copies or not all(f.is_plain for f in aggregate.feeds):
             return False
-        code = LaneCode(self._in_results())
+        code = LaneCode(self._in_results(), self._id_of)
         conditions = code.add(self.plan.residual)
         checked = len(code)
         keys = code.add(grouping.keys)
@@ -173,7 +192,7 @@ class Native(Answering):
         def where(c: Reference) -> tuple[int, int, int]:
             return places[c.column]
 
-        code = LaneCode(where)
+        code = LaneCode(where, self._id_of)
         shown = code.add(self.plan.outputs)
         if shown is None:
             return False
@@ -181,6 +200,26 @@ class Native(Answering):
         fields = np.array([[r, e.type.lanes] for r, e in zip(shown, self.plan.outputs, strict=True)], np.int64)
         row[at.SHOWN_FIELDS], row[at.SHOWN_COUNT] = self._address(fields.reshape(-1, 2)), len(shown)
         row[at.SHOWN_VALUES] = value_lanes(self.owner.types)
+        return True
+
+    def _describe_passage(self, passing: Passing) -> bool:
+        row, types, wanted = self._passage, passing.query.types, self.owner.row_types
+        firsts, nulls = layout(types), value_lanes(types)
+
+        def where(c: Reference) -> tuple[int, int, int]:
+            return firsts[c.column], nulls + c.column // NULLS, c.column % NULLS
+
+        code = LaneCode(where, self._id_of)
+        conditions, columns = code.add(passing.filter), code.add(self.owner.wanted)
+        if conditions is None or columns is None:
+            return False
+        row[at.PASS_SELECT] = self.select.ctypes.data
+        row[at.PASS_CODE], row[at.PASS_STEPS] = self._address(code.array()), len(code)
+        row[at.PASS_CONDITIONS] = self._address(np.array(conditions, np.int64))
+        row[at.PASS_CONDITION_COUNT] = len(conditions)
+        passed = np.array([[r, type_.lanes] for r, type_ in zip(columns, wanted, strict=True)], np.int64)
+        row[at.PASS_COLUMNS], row[at.PASS_COUNT] = self._address(passed.reshape(-1, 2)), len(columns)
+        row[at.PASS_VALUES], row[at.PASS_WIDTH] = value_lanes(wanted), width(wanted)
         return True
 
     # The join ----------------------------------------------------------------------------------------------------
@@ -263,7 +302,7 @@ class Native(Answering):
         """A filter that steps cannot compute is evaluated by Python."""
         if not filter:
             return
-        code = LaneCode(lambda c: source.lane(c.column))
+        code = LaneCode(lambda c: source.lane(c.column), self._id_of)
         registers = code.add(filter)
         if registers is None:
             role[at.FILTER] = -1
@@ -285,7 +324,9 @@ class Native(Answering):
                 self._watched += [table.weights, table.greatest]
         for column, _ in self._columns.values():
             self._watched += [column.ids, column.dictionary.gone]
-        self._watched += [self.join.work, self.owner.steps, *self._greatest()]
+        self._watched.append(self.owner.steps)
+        if self.owner.join is not None:
+            self._watched += [self.join.work, *self._greatest()]
         for array in self._watched:
             array.watchers.append(self._mark_stale)
 
@@ -302,8 +343,8 @@ class Native(Answering):
 
     def refresh(self) -> None:
         """Writes the current addresses to the descriptions."""
-        if self.join.tree.stale:
-            self.join.tree.refresh()
+        if self.owner.join is not None:
+            self._refresh_join(self.owner.join)
         aggregate = self.owner.aggregate if self.grouped else None
         if aggregate is not None:
             aggregate.reserve(max(aggregate.groups.used, 1))
@@ -320,12 +361,6 @@ class Native(Answering):
         for column, row in self._columns.values():
             column.ids.grow(column.source.capacity)
             row[at.IDS], row[at.REMOVED] = column.ids.data.ctypes.data, column.dictionary.gone.data.ctypes.data
-        self.tree[at.JOIN_WORK] = self.join.work.data.ctypes.data
-        for i, node in enumerate(self.join.nodes):
-            greatest = getattr(node.source, "greatest", None)
-            self._heaviest[i] = 0 if greatest is None else greatest.data.ctypes.data
-        for swept, (dictionary, _) in zip(self.swept, self.join.swept, strict=True):
-            swept[at.SWEPT_REMOVED] = dictionary.gone.data.ctypes.data
         row = self.select
         row[at.WORK_STEPS] = self.owner.steps.data.ctypes.data
         if aggregate is not None:
@@ -336,6 +371,16 @@ class Native(Answering):
             row[at.TOUCHED], row[at.TOUCHED_ROOM] = self.touched.ctypes.data, len(self.touched)
         row[at.DISTINGUISHES] = self.owner.distinguishes and not any(s.counted for s in self.owner.sources)
         self.stale = False
+
+    def _refresh_join(self, join: Join) -> None:
+        if join.tree.stale:
+            join.tree.refresh()
+        self.tree[at.JOIN_WORK] = join.work.data.ctypes.data
+        for i, node in enumerate(join.nodes):
+            greatest = getattr(node.source, "greatest", None)
+            self._heaviest[i] = 0 if greatest is None else greatest.data.ctypes.data
+        for swept, (dictionary, _) in zip(self.swept, join.swept, strict=True):
+            swept[at.SWEPT_REMOVED] = dictionary.gone.data.ctypes.data
 
     # Running -----------------------------------------------------------------------------------------------------
 
@@ -358,6 +403,7 @@ class Native(Answering):
             if len(buffer):
                 kept.append(buffer.take())
         changed, self.select[at.CHANGED] = bool(self.select[at.CHANGED]), 0
-        self.join.left |= bool(self.select[at.LEFT_AT])
+        if self.owner.join is not None:
+            self.owner.join.left |= bool(self.select[at.LEFT_AT])
         self.select[at.LEFT_AT] = 0
         return changed

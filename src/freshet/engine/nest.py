@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
+from typing import cast
 
 import numpy as np
 
 from freshet.engine import descriptions as at
 from freshet.engine.answers import Owner
+from freshet.engine.maintained import Maintained
 from freshet.engine.native import Native
 from freshet.engine.steps import describe_change, run_steps
 from freshet.engine.table import RowChange, Table
@@ -36,8 +38,7 @@ class NativeNest:
             for steps, more in ((enter, below.enter), (leave, below.leave)):
                 for key, rows in more.items():
                     steps[key].append(rows)
-            taken = native.step(at.TAKE, native.entries[id(table)], child.native.select)
-            finish += [below.finish, taken]
+            finish += [below.finish, native.taking(table, child.native.select)]
         self.natives.append(native)
         for steps, more in ((enter, native.enter), (leave, native.leave)):
             for key, rows in more.items():
@@ -104,15 +105,52 @@ def taking(steps: Int64s, slots: int) -> Int64s:
     return copy
 
 
-class NativeTransaction:
-    """The steps of transactions that change certain tables, all of whose readers are native: one call removes rows from
-    the readers and then from their table, adds rows to their table and then to the readers, and ends the transaction,
-    in the order of Core.apply."""
+class NativeJoin:
+    """The native steps of a select that Python finishes."""
 
-    def __init__(self, tables: Sequence[Table], nests: Sequence[NativeNest]) -> None:
-        self._tables, self._nests = tables, nests
-        self._natives = [native for nest in nests for native in nest.natives]
-        self._observable = [nest for nest in nests if len(nest.natives) > 1]
+    is_observed = False
+
+    def __init__(self, owner: Owner) -> None:
+        native: Native = owner.native
+        self.natives = [native]
+        fed = {id(table) for _, table in owner.inputs}
+        self.enter = {key: steps for key, steps in native.enter.items() if key not in fed}
+        self.leave = {key: steps for key, steps in native.leave.items() if key not in fed}
+
+
+def nests_of(operator: Maintained) -> list[NativeNest | NativeJoin] | None:
+    """The native steps that apply changes of tables; None if Python applies some of them."""
+    nest = getattr(operator, "nest", None)
+    if isinstance(nest, NativeNest):
+        return [nest]
+    found: list[NativeNest | NativeJoin] = []
+    if getattr(operator, "native", None) is not None:
+        found.append(NativeJoin(cast(Owner, operator)))
+    elif not operator.relays:
+        return None
+    for query in operator.below:
+        nests = nests_of(query)
+        if nests is None:
+            return None
+        found += nests
+    return found
+
+
+class NativeTransaction:
+    """Applies changes of certain tables to all who read them, in the order of Core.apply: rows leave the readers, then
+    their table; rows are added to their table, then to the readers. The native readers of all tables take one call, or
+    if some readers are not native (`others`), one between two turns of those. `ends`: the native readers also finish.
+    None of the readers may have to be told of nested changes."""
+
+    def __init__(
+        self, tables: Sequence[Table], nests: Sequence[NativeNest | NativeJoin], others: Sequence[Maintained],
+        ends: bool,
+    ) -> None:  # fmt: skip
+        self._tables, self._others, self._ends = tables, others, ends
+        self._nests = [n for n in nests if any(id(table) in n.enter for table in tables)]
+        self._whole = [nest for nest in self._nests if isinstance(nest, NativeNest)]
+        self._natives = [native for nest in self._nests for native in nest.natives]
+        self._observable = [nest for nest in self._whole if len(nest.natives) > 1]
         self._nothing = [(np.empty((0, table.width), np.int64), np.empty(0, np.int64)) for table in tables]
         self._changes: list[Int64s] = []
         self._dropped: list[int] = []  # the steps that remove rows from the tables, and those that add them
@@ -124,15 +162,15 @@ class NativeTransaction:
             change[at.CHANGE_OF] = reader.described(table).ctypes.data
             self._changes.append(change)
             gone = change.ctypes.data + 8 * at.GONE_AT
-            parts += [taking(nest.leave[id(table)], gone) for nest in nests if id(table) in nest.leave]
+            parts += [taking(nest.leave[id(table)], gone) for nest in self._nests if id(table) in nest.leave]
             self._dropped.append(sum(map(len, parts)))
             parts.append(np.array([[at.DROP, change.ctypes.data, 0, 0]], np.int64))
         for table, change in zip(tables, self._changes, strict=True):
             self._stored.append(sum(map(len, parts)))
             parts.append(np.array([[at.STORE, change.ctypes.data, 0, 0]], np.int64))
             come = change.ctypes.data + 8 * at.COME_AT
-            parts += [taking(nest.enter[id(table)], come) for nest in nests if id(table) in nest.enter]
-        self._steps: Int64s = np.concatenate([*parts, *(nest.finish for nest in nests)])
+            parts += [taking(nest.enter[id(table)], come) for nest in self._nests if id(table) in nest.enter]
+        self._steps: Int64s = np.concatenate([*parts, *(nest.finish for nest in self._whole if ends)])
 
     def run(self, changes: Sequence[RowChange], undo: list[Undo]) -> bool:
         """Applies changes of the tables, and adds to `undo` what was done to them, even if it fails. False if these
@@ -155,17 +193,60 @@ class NativeTransaction:
                 return False
             slots.append(new)
             kept.append((rows, weights))
-        failed = run_steps(self._steps)
-        for i, (table, change) in enumerate(zip(self._tables, changes, strict=True)):
-            if len(change.removed) and (failed < 0 or self._dropped[i] < failed):
-                rows, weights = kept[i]
-                undo.append(Undo(table, rows, None if table.weights is None else weights, change.removed))
-        for i, table in enumerate(self._tables):
-            if len(slots[i]) and (failed < 0 or self._stored[i] < failed):
-                undo.append(Undo(table, None, None, slots[i]))
-        if failed >= 0:
+        for nest in self._whole:
+            nest.changed = not self._ends
+        done = 0
+        try:
+            if self._others:
+                for i, change in enumerate(changes):
+                    done = self._steps_to(self._dropped[i], done)
+                    for operator in self._others if len(change.removed) else ():
+                        operator.remove(self._tables[i], change.removed)
+                for i, new in enumerate(slots):
+                    done = self._steps_to(self._stored[i] + 1, done)
+                    for operator in self._others if len(new) else ():
+                        operator.insert(self._tables[i], new)
+            done = self._steps_to(len(self._steps), done)
+        except _StepError as e:
+            done = e.step
             for native in self._natives:
                 native.raise_failure()
-        for nest in self._nests:
-            nest.changed = False
+            raise
+        finally:
+            for i, (table, change) in enumerate(zip(self._tables, changes, strict=True)):
+                if len(change.removed) and self._dropped[i] < done:
+                    rows, weights = kept[i]
+                    undo.append(Undo(table, rows, None if table.weights is None else weights, change.removed))
+            for i, table in enumerate(self._tables):
+                if len(slots[i]) and self._stored[i] < done:
+                    undo.append(Undo(table, None, None, slots[i]))
         return True
+
+    def _steps_to(self, end: int, done: int) -> int:
+        if end > done:
+            failed = run_steps(self._steps if end - done == len(self._steps) else self._steps[done:end])
+            if failed >= 0:
+                raise _StepError(done + failed)
+        return end
+
+
+def end_together(nests: Sequence[NativeNest]) -> None:
+    """Ends a transaction for those that it has changed: their deltas are ready."""
+    changed = [nest for nest in nests if nest.changed and not nest.is_observed]
+    if not changed:
+        return
+    natives = [native for nest in changed for native in nest.natives]
+    for native in natives:
+        native.ready()
+    for nest in changed:
+        nest.changed = False
+    if run_steps(np.concatenate([nest.finish for nest in changed])) >= 0:
+        for native in natives:
+            native.raise_failure()
+
+
+class _StepError(Exception):
+    """A native step has failed; its owner knows why."""
+
+    def __init__(self, step: int) -> None:
+        self.step = step

@@ -1,9 +1,9 @@
 """Maintains a select: join, then aggregation, then projection, then DISTINCT, as its plan says.
 
 Nested queries are maintained in the same way and write their deltas to a table of their own, which the join reads like
-any other; two nested queries that differ only in names are maintained once, and their table then has two roles. Within
-a transaction, changes of every table are first applied to every join that reads it; then nested deltas are passed on,
-innermost first.
+any other; two nested queries that differ only in names are maintained once, and their table then has two roles. The
+table of a nested query that is shared (engine/shared.py) changes like a stored one. Within a transaction, changes of
+every table are first applied to every join that reads it; then nested deltas are passed on, innermost first.
 """
 
 from __future__ import annotations
@@ -30,8 +30,9 @@ from freshet.engine.table import Table
 from freshet.engine.work import CHECKED, DISTINCT, FED, GROUPED, PLACED, Work
 from freshet.errors import TooMuchTextError
 from freshet.logical.query import TableSchema
+from freshet.plans.content import Content, content_of
 from freshet.plans.lookups import lookups
-from freshet.plans.model import AnyPlan, QueryPlan, unnamed
+from freshet.plans.model import QueryPlan
 from freshet.scalar.column import Column
 from freshet.scalar.evaluate import evaluate, evaluate_filter
 from freshet.scalar.expression import ColumnRef, Reference
@@ -44,6 +45,8 @@ from freshet.state.strings import StringPool
 from freshet.state.tuples import Slots
 
 Reader = Callable[[Reference], Column]
+
+QUERY, ROWS = "query", "rows"  # the scopes of a nested query and its rows
 
 
 class _Used:
@@ -65,11 +68,11 @@ class Select(Maintained):
     ) -> None:
         super().__init__(scope, plan, pool)
         self.plan: QueryPlan = plan
-        self.inputs: list[tuple[Maintained, Table]] = []
+        self.inputs: list[tuple[Maintained, Table]] = []  # nested queries whose rows are stored here, or pass
+        self.below: list[Maintained] = []
         self.reads: list[Maintained] = []
-        self._known: dict[AnyPlan, int] = {}  # positions in `inputs`
+        self._known: dict[Content, tuple[Maintained, Table]] = {}  # nested queries and their rows
         sources = [self._source(i, tables) for i in range(len(plan.relations)) if not self._is_generalized(i)]
-        self.below = [query for query, _ in self.inputs]
         self.wanted = wanted_columns(plan)
         self.row_types = [c.type for c in self.wanted]  # of the input rows
         grouping = plan.grouping
@@ -96,7 +99,8 @@ class Select(Maintained):
         self.listener: Callable[[Maintained, Rows], None] | None = None  # called with the changes of nested queries
         self.members: Members | None = None
         self.touched = False  # whether groups have changed since the last flush
-        self.native = Native(self) if self.join is not None and is_covered(self.join) else None
+        covered = self.passing is not None if self.join is None else is_covered(self.join)
+        self.native = Native(self) if covered else None
         if self.join is not None:
             self.join.native = self.native
         self.nest = NativeNest.of(self)
@@ -124,17 +128,29 @@ class Select(Maintained):
         source = self.plan.relations[relation].source
         if isinstance(source, TableSchema):
             return tables[source.name.lower()]
-        same = unnamed(source)
+        same = content_of(source)
         if same not in self._known:
             scope = self.scope.scope(f"input{relation}")
-            child = maintain(scope.scope("query"), source, tables, self.pool)
-            self._known[same] = len(self.inputs)
-            self.inputs.append((child, Table(scope.scope("rows"), source.fields, (), self.pool)))
-        child, fed = self.inputs[self._known[same]]
+            child = maintain(scope.scope(QUERY), source, tables, self.pool)
+            rows = None if self.plan.passes else child.stored()
+            fed = Table(scope.scope(ROWS), source.fields, (), self.pool) if rows is None else rows
+            self._known[same] = child, fed
+            self.below.append(child)
+            if rows is None:
+                self.inputs.append((child, fed))
+        child, fed = self._known[same]
         self.reads.append(child)
         return fed
 
+    def rows_scope(self, query: Maintained) -> str:
+        """Where the rows of a nested query are stored, if they are stored here."""
+        return f"{query.scope.prefix.removesuffix(QUERY)}{ROWS}"
+
     # Transactions ---------------------------------------------------------------------------------------------
+
+    @property
+    def relays(self) -> bool:
+        return self.join is None
 
     def remove(self, table: Table, slots: Slots) -> None:
         if self.nest is not None and self.outlet.open and not self.nest.is_observed:
@@ -196,6 +212,8 @@ class Select(Maintained):
         """Applies the delta of a nested query."""
         if self.passing is not None:
             if self.outlet.open:
+                if self.passing.filter:
+                    self.steps.data[CHECKED] += len(rows)
                 self.results.extend([self.passing.rows(rows)])
             return
         assert self.join is not None
@@ -434,6 +452,8 @@ class Select(Maintained):
                 kept.string_marks(marked)
         if self.join is not None:
             self.join.string_marks(marked)
+        if self.native is not None:
+            self.native.string_marks(marked)
 
     def statistics(self) -> list[tuple[int, int]]:
         return [] if self.join is None else self.join.statistics()

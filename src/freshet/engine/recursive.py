@@ -90,7 +90,7 @@ class RecursiveOperator(Maintained):
     ) -> None:
         super().__init__(scope, plan, pool)
         self.plan: RecursivePlan = plan
-        self.tables, self.numbered = tables, Numbered(plan)
+        self.tables, self.numbered = dict(tables), Numbered(plan)  # its state is its own
         self._make()
 
     def _make(self) -> None:
@@ -106,6 +106,10 @@ class RecursiveOperator(Maintained):
         self.first = First(scope.scope("first"), self.numbered, self.rows.width, self.width) if plan.distinct else None
 
     # Transactions ---------------------------------------------------------------------------------------------
+
+    @property
+    def relays(self) -> bool:
+        return False
 
     def remove(self, table: Table, slots: Slots) -> None:
         if not self.failed:

@@ -26,7 +26,7 @@ from freshet.scalar.functions.rows import text_of
 from freshet.scalar.lanes import leading
 from freshet.state import wide
 from freshet.state.arena import Scope
-from freshet.state.arrays import Int64s
+from freshet.state.arrays import Int64s, values_of
 from freshet.state.rows import Rows, consolidated, joined
 from freshet.state.strings import StringPool
 
@@ -85,8 +85,8 @@ class SortOperator(Maintained):
     def statistics(self) -> list[tuple[int, int]]:
         return self.source.statistics()
 
-    def work(self) -> Work:
-        return self.source.work()
+    def work(self, counted: set[int] | None = None) -> Work:
+        return self.source.work(counted)
 
     def own_work(self) -> Work:
         return self.source.own_work()
@@ -127,8 +127,8 @@ def _ranks(column: Column) -> Int64s:
     else:
         encoded = text_of(column).dictionary_encode()
         encoded = encoded.combine_chunks() if isinstance(encoded, pa.ChunkedArray) else encoded
-        texts, codes = encoded.dictionary, encoded.indices.fill_null(0).to_numpy(zero_copy_only=False)
-    places = pc.sort_indices(texts).to_numpy(zero_copy_only=False)
+        texts, codes = encoded.dictionary, values_of(encoded.indices.fill_null(0))
+    places = values_of(pc.sort_indices(texts))
     ranks = np.empty(max(len(places), 1), np.int64)
     ranks[places] = np.arange(len(places))
     return ranks[codes]

@@ -35,6 +35,7 @@ from freshet.engine.descriptions import (
     MOST_ROWS,
     OF,
     OP,
+    PASS,
     PENDING,
     PLACE_COUNT,
     PLACES,
@@ -62,6 +63,7 @@ from freshet.engine.descriptions import (
     ask,
     drop,
     halves,
+    outlives,
     put,
     store,
     table_of,
@@ -69,6 +71,7 @@ from freshet.engine.descriptions import (
 )
 from freshet.engine.group_steps import add_up, flush, into_groups
 from freshet.engine.join_steps import enter_source, leave_source
+from freshet.engine.pass_steps import pass_finished
 from freshet.engine.table import settle
 from freshet.engine.work import FED
 from freshet.state.kernel import as_int64, inlined, kernel
@@ -95,7 +98,7 @@ def take_in(run: Any, entry: Any, rows: Any, weights: Any) -> Any:
             stored[removed[i]] = 0
     if kept > 0:
         run[ROWS_AT], run[WEIGHTS_AT] = changed.ctypes.data, changed_to.ctypes.data
-        if not ask(run, CHANGE_WEIGHTS, entry[ENTRY], kept):
+        if not outlives(changed, changed_to, ask(run, CHANGE_WEIGHTS, entry[ENTRY], kept)):
             return False
     if come == 0:
         return True
@@ -224,6 +227,8 @@ def run_steps(steps: Any) -> Any:
             ok = finish_select(run, first)
         elif op == TAKE:
             ok = take_finished(run, first, second)
+        elif op == PASS:
+            ok = pass_finished(run, first, second)
         elif op == DROP:
             drop_rows(first)
         elif op == STORE:

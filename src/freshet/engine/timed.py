@@ -43,12 +43,12 @@ class TimedOperator(Maintained):
         self.shown = len(plan.fields) - len(plan.flags)
         self.kept = Table(scope.scope("kept"), plan.source.fields, (), pool)  # rows with a change to come
         self.agenda = Agenda(scope.scope("agenda"))
-        self.time = scope.array("time", np.int64)
+        self.time = scope.array("time", np.int64)  # since it begins
         self.total = scope.array("total", np.int64)  # rows of the answer
 
     @property
     def now(self) -> int:
-        return int(self.time.data[0])
+        return self.plan.begins + int(self.time.data[0])
 
     # Transactions ---------------------------------------------------------------------------------------------
 
@@ -101,7 +101,7 @@ class TimedOperator(Maintained):
         rows = np.ascontiguousarray(self.kept.tuples.lanes.data[due])
         self.steps.data[[FED, PLACED]] += len(due)
         before = self._seen(Rows(rows, -weights))
-        self.time.data[0] = now
+        self.time.data[0] = now - self.plan.begins
         after, times = self._seen(Rows(rows, weights)), self._next(rows)
         over = times == NEVER
         self.agenda.put(due[~over], times[~over])
@@ -186,7 +186,7 @@ class TimedOperator(Maintained):
     def load(self, tables: Sequence[Table]) -> None:
         super().load(tables)
         for rows in self.clock.packed():
-            self.time.data[0] = rows.lanes[0, 0]
+            self.time.data[0] = rows.lanes[0, 0] - self.plan.begins
         for rows in self.source.packed():
             self.total.data[0] += self._keep(rows).weights.sum()
 

@@ -22,8 +22,8 @@ FORMAT = 1
 _WHERE = ("path", "subscribe", "subscribepattern", "assign", "changes", "sequence")
 
 
-def record(job: JobFile, plans: Mapping[str, Plan], shards: int) -> str:
-    """The job as the checkpoint stores it."""
+def record(job: JobFile, plans: Mapping[str, Plan], shards: int | None) -> str:
+    """The job as the checkpoint stores it; `shards`: None if they are chosen by the rows there are."""
     described = {
         "format": FORMAT,
         "freshet": __version__,
@@ -96,7 +96,7 @@ def _read(text: str, now: str, where: str) -> tuple[dict[str, Any], dict[str, An
 
 
 def _differing(kept: dict[str, Any], now: dict[str, Any]) -> Iterator[str]:
-    if kept["shards"] != now["shards"]:
+    if None not in (kept["shards"], now["shards"]) and kept["shards"] != now["shards"]:
         yield f"shards: {kept['shards']} then, {now['shards']} now"
     yield from named("table", kept["tables"], now["tables"], table_differs)
     yield from named("view", kept["views"], now["views"], view_differs)

@@ -20,7 +20,8 @@ from sqlglot.tokenizer_core import Token, TokenType
 from freshet.errors import SqlError
 from freshet.job.options import SEQUENCE, SETTINGS, SINKS, SOURCES, Format
 from freshet.job.secrets import Secrets
-from freshet.logical.query import CreateTable, CreateView, TableSchema
+from freshet.logical.query import TableSchema
+from freshet.logical.statements import CreateTable, CreateView
 from freshet.sql import source as sql
 from freshet.sql.catalog import Catalog
 from freshet.sql.parse import bind_statement

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import importlib.util
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from freshet.errors import FreshetError
-from freshet.job.file import JobFile, read_job
-from freshet.job.options import SOURCES
+from freshet.job.file import QUARANTINE, JobFile, JobSink, read_job
+from freshet.job.options import ENVELOPE, KEY, SINKS, SOURCES, split_key
 from freshet.job.packages import missing
 from freshet.plans import plan as make_plan
 from freshet.sql.catalog import Catalog
@@ -28,12 +28,13 @@ def find_mistakes(text: str, folder: Path, on_spark: bool = True) -> tuple[JobFi
     """The job and its mistakes; `on_spark`: including what Spark lacks to run it."""
     job, wrong = read_job(text, folder)
     mistakes = [Mistake(str(e), e.line, e.column) for e in wrong]
+    columns: dict[str, list[str]] = {}
     for name, sql in job.views.items():
         try:
-            make_plan(sql, job.catalog)
+            columns[name] = [f.name for f in make_plan(sql, job.catalog).root.fields]
         except FreshetError as e:
             mistakes.append(Mistake(f"view {name}: {e}"))
-    mistakes += map(Mistake, (*_sources(job), *_sinks(job)))
+    mistakes += map(Mistake, (*_sources(job), *_sinks(job, columns)))
     if on_spark and importlib.util.find_spec("pyspark") is None:
         mistakes.append(Mistake("PySpark is not installed, and jobs run on it; pip install 'freshet[spark]'"))
     elif on_spark:
@@ -65,7 +66,7 @@ def _is_type(name: str) -> bool:
         return False
 
 
-def _sinks(job: JobFile) -> Iterator[str]:
+def _sinks(job: JobFile, columns: Mapping[str, list[str]]) -> Iterator[str]:
     taken: dict[str, str] = {}
     read = {job.path(s.place): s.schema.name for s in job.sources.values() if s.place.get("path")}
     for sink in job.sinks:
@@ -77,3 +78,21 @@ def _sinks(job: JobFile) -> Iterator[str]:
         if path is not None and path in taken:
             yield f"sinks {taken[path]} and {sink.name} both write to {path}; give each its own"
         taken[path or sink.name] = sink.name
+        yield from _envelope(sink, columns.get(sink.view))
+
+
+def _envelope(sink: JobSink, columns: list[str] | None) -> Iterator[str]:
+    place, form = sink.place, sink.place.get(ENVELOPE)
+    if form is None:
+        if place.get(KEY) is not None and ENVELOPE in SINKS[place.format].checks:
+            yield f"sink {sink.name} has a key, which only envelopes have; add envelope 'upsert', or leave key away"
+    elif ENVELOPE not in SINKS[place.format].checks:
+        yield f"sink {sink.name}: {place.format} writes no envelopes; leave envelope away"
+    elif sink.view == QUARANTINE:
+        yield f"sink {sink.name}: changes that were set aside have no key; leave envelope away"
+    elif not split_key(place.get(KEY)):
+        yield f"sink {sink.name}: envelope '{form}' needs the view's key; add key 'column, ...'"
+    elif columns is not None and (unknown := [k for k in split_key(place.get(KEY)) if k not in columns]):
+        yield f"sink {sink.name}: view {sink.view} has no column {unknown[0]} for the key; it has {', '.join(columns)}"
+    elif form == "debezium" and place.format == "csv":
+        yield f"sink {sink.name}: csv cannot hold the rows before and after; use json, or envelope 'upsert'"

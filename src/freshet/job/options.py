@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 #: Options of a source that Freshet reads itself: which column says what a row does, and which one orders changes.
 CHANGES, SEQUENCE = "changes", "sequence"
@@ -24,8 +24,15 @@ def _count(value: str) -> str | None:
     return None if value.isdigit() and int(value) >= 1 else "give a whole number, 1 or more"
 
 
+AUTO = "auto"  # as many shards as the rows need
+
+
 def shards(value: str) -> str | None:
-    return _count(value) or (None if int(value) <= MOST_SHARDS else f"give at most {MOST_SHARDS:,}")
+    if value.lower() == AUTO:
+        return None
+    if not value.isdigit() or int(value) < 1:
+        return f"give a whole number, 1 or more, or '{AUTO}'"
+    return None if int(value) <= MOST_SHARDS else f"give at most {MOST_SHARDS:,}"
 
 
 def _trigger(value: str) -> str | None:
@@ -85,7 +92,16 @@ _ROWS = {CHANGES: _changes}  # of any source
 _READ = _ROWS | {"maxFilesPerTrigger": _count}
 _TEXT = _READ | {"header": _boolean, "sep": _any, "delimiter": _any}
 _FILES = (("path",),)
-_WRITTEN = Format(_FILES, {"files": _count}, files=True)
+#: Options of a sink that Freshet reads itself: in which form it writes changes, and by which columns of the view.
+ENVELOPE, KEY = "envelope", "key"
+
+
+def split_key(value: str | None) -> list[str]:
+    return [name.strip() for name in (value or "").split(",") if name.strip()]
+
+
+_SENT: dict[str, Check] = {ENVELOPE: _one_of("upsert", "debezium")}
+_WRITTEN = Format(_FILES, {"files": _count, **_SENT}, files=True)
 _SERVERS = "kafka.bootstrap.servers"
 _KAFKA = "org.apache.spark:spark-sql-kafka-0-10_2.13:{spark}"
 _DELTA = Format(
@@ -116,8 +132,8 @@ SINKS: dict[str, Format] = {
     "orc": _WRITTEN,
     "csv": _WRITTEN,
     "json": _WRITTEN,
-    "kafka": Format(((_SERVERS, "topic"),), package=_KAFKA),
-    "delta": _DELTA,
+    "kafka": Format(((_SERVERS, "topic"),), _SENT, package=_KAFKA),
+    "delta": replace(_DELTA, checks=_SENT),
 }
 
 

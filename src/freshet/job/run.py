@@ -49,10 +49,10 @@ Beat = Callable[[Any], None]
 
 class JobRun:
     """A running job. `watchers`: functions that are called with all changes of each micro-batch; `notes`: a folder in
-    which shards write their sizes and timings."""
+    which shards write their sizes and timings; `shards`: None for as many as the rows need."""
 
     def __init__(
-        self, spark: SparkSession, job: JobFile, *, shards: int, checkpoint: str,
+        self, spark: SparkSession, job: JobFile, *, shards: int | None, checkpoint: str,
         plans: Mapping[str, Plan] | None = None, watchers: list[Write] | None = None, arena: str | None = "",
         notes: str | None = None, ready: Callable[[JobRun], None] | None = None, rebuild: bool = False,
     ) -> None:  # fmt: skip
@@ -74,7 +74,7 @@ class JobRun:
         writer = self.changes.writeStream.foreachBatch(self.sinks).option("checkpointLocation", self.checkpoint)
         return writer.trigger(**_trigger(self.job.settings.get("trigger", "0 seconds"))).start()
 
-    def _claim(self, plans: dict[str, Plan], given: set[str], shards: int) -> tuple[dict[str, Plan], bool, bool]:
+    def _claim(self, plans: dict[str, Plan], given: set[str], shards: int | None) -> tuple[dict[str, Plan], bool, bool]:
         """Claims the checkpoint for this job, or checks that it already belongs to it or can be rebuilt for it. Returns
         the plans to continue with, whether the checkpoint existed, and whether it belonged to another job."""
         complete(self.spark, self.checkpoint)
@@ -94,20 +94,20 @@ class JobRun:
             return plans, True, True
         return continued(kept, now, self.checkpoint, given), True, False
 
-    def _note(self, shards: int) -> None:
+    def _note(self, shards: int | None) -> None:
         """The checkpoint was rebuilt, and is this job's from now on."""
         folder = open_folder(self.spark, self.checkpoint)
         folder.remove(RECORD)
         folder.create(RECORD, record(self.job, self.plans, shards), private=True)
 
-    def _changes(self, shards: int, arena: str | None, notes: str | None) -> DataFrame:
+    def _changes(self, shards: int | None, arena: str | None, notes: str | None) -> DataFrame:
         job = self.job
         streams = {s.schema.name: source_stream(self.spark, job, s) for s in job.sources.values()}
         ordered = {name: found[0] for name, s in job.sources.items() if (found := s.sequence) is not None}
         return maintain(
             self.spark, self.plans, streams, shards=shards, sequence=ordered or None, arena=arena,
-            on_error=job.settings.get("on_error", "stop"), checkpoint=self.checkpoint, sizes={}, profile=notes,
-            rebuild=self.rebuild,
+            on_error=job.settings.get("on_error", "stop"), checkpoint=self.checkpoint, profile=notes,
+            sizes=None if shards is None else {}, rebuild=self.rebuild,
         )  # fmt: skip
 
     def wait(self, stop: threading.Event, on_progress: OnProgress, beat: Beat | None = None) -> None:
@@ -152,16 +152,18 @@ class JobRun:
 
 
 def run_job(
-    job: JobFile, *, on_progress: OnProgress, plans: Mapping[str, Plan] | None = None, master: str, shards: int,
+    job: JobFile, *, on_progress: OnProgress, plans: Mapping[str, Plan] | None = None, master: str, shards: int | None,
     checkpoint: str, watch: list[Write] | None = None, notes: str | None = None,
     ready: Callable[[JobRun], None] | None = None, stop: threading.Event | None = None, beat: Beat | None = None,
-    rebuild: bool = False,
+    rebuild: bool = False, partitions: int = 1,
 ) -> bool:  # fmt: skip
-    """Runs a job until it ends or is stopped. Returns whether it continued an earlier run."""
+    """Runs a job until it ends or is stopped. Returns whether it continued an earlier run. `shards`: None for as many
+    as the rows need, and at most `partitions`."""
     try:
         if not rebuild:
             _check_before(job, dict(plans or {}), shards, checkpoint)
-        with tempfile.TemporaryDirectory(prefix="freshet-") as folder, _session(job, master, shards, folder) as spark:
+        most = shards or partitions
+        with tempfile.TemporaryDirectory(prefix="freshet-") as folder, _session(job, master, most, folder) as spark:
             run = JobRun(
                 spark, job, shards=shards, checkpoint=checkpoint, plans=plans, watchers=watch, notes=notes, ready=ready,
                 rebuild=rebuild,
@@ -199,7 +201,7 @@ def _chosen(job: JobFile, given: Mapping[str, Plan]) -> dict[str, Plan]:
     return {name: given.get(name) or make_plan(sql, job.catalog) for name, sql in job.views.items()}
 
 
-def _check_before(job: JobFile, given: Mapping[str, Plan], shards: int, checkpoint: str) -> None:
+def _check_before(job: JobFile, given: Mapping[str, Plan], shards: int | None, checkpoint: str) -> None:
     """Refuses the checkpoint of another job: before Spark is started if it is on this machine, otherwise afterwards."""
     kept = Path(checkpoint) / RECORD
     if "://" not in checkpoint and kept.is_file():

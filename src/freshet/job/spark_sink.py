@@ -10,7 +10,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
@@ -18,10 +18,12 @@ from pyspark.sql.types import StructType
 
 from freshet.database.change_type import WEIGHT
 from freshet.job.file import JobFile, JobSink
-from freshet.spark.decode import VIEW
+from freshet.job.options import ENVELOPE, KEY, split_key
+from freshet.spark.envelopes import JSON, check_key, envelopes, messages, upserts
 from freshet.spark.maintain import split
 from freshet.spark.quarantine import QUARANTINE
-from freshet.spark.sink.batch import Copy, check_columns, with_batch
+from freshet.spark.sink.batch import HASH, Batch, Copy, check_columns
+from freshet.spark.sink.gathered import MicroBatch, computed
 from freshet.spark.sink.jdbc import JdbcCopy
 from freshet.spark.sink.versions import VersionedCopy
 
@@ -42,12 +44,19 @@ class BatchCounts:
     rows: dict[str, int] = field(default_factory=dict)
 
 
+class TakesBatch(Protocol):
+    """A sink of consolidated changes."""
+
+    def apply(self, batch: Batch) -> None:
+        """Writes the batch."""
+
+
 class Sinks:
     def __init__(self, spark: SparkSession, job: JobFile, changes: DataFrame, watchers: list[Write]) -> None:
         """`watchers`: functions that are called with the changes of all views, as `maintain` returns them."""
         self.counts = BatchCounts(rows=dict.fromkeys(job.views, 0))
         self.watchers = watchers
-        self.writes: list[tuple[str, Write]] = []
+        self.writes: list[tuple[str, Write | TakesBatch]] = []
         for sink in job.sinks:
             schema = changes.schema[sink.view].dataType
             assert isinstance(schema, StructType)
@@ -55,42 +64,49 @@ class Sinks:
 
     def __call__(self, changes: DataFrame, number: int) -> None:
         query = changes.sparkSession.sparkContext.getLocalProperty("sql.streaming.queryId") or ""
-        changes.persist()
-        try:
-            self._count(changes)
+        gathered = [view for view, write in self.writes if not callable(write)]
+        with computed(changes, number, query, gathered) as batch:
+            self._count(batch)
             for view, write in self.writes:
+                if not callable(write):
+                    batch.give(view, write.apply)
+                    continue
                 part = split(changes, view)
                 write(part.drop(WEIGHT) if view == QUARANTINE else part, number, query)
             for watch in self.watchers:
                 watch(changes, number, query)
-        finally:
-            changes.unpersist()
 
-    def _count(self, changes: DataFrame) -> None:
-        weight = sf.col(WEIGHT)
-        found = changes.groupBy(VIEW).agg(
-            sf.sum(sf.greatest(weight, sf.lit(0))), sf.sum(sf.greatest(-weight, sf.lit(0)))
-        )
-        self.counts.appeared, self.counts.vanished = {}, {}
-        for view, appeared, vanished in found.collect():
-            self.counts.appeared[view], self.counts.vanished[view] = appeared, vanished
-            self.counts.rows[view] = self.counts.rows.get(view, 0) + appeared - vanished
+    def _count(self, batch: MicroBatch) -> None:
+        self.counts.appeared, self.counts.vanished = batch.appeared, batch.vanished
+        for view in batch.appeared:
+            self.counts.rows[view] = self.counts.rows.get(view, 0) + batch.appeared[view] - batch.vanished[view]
 
 
-def _writer(spark: SparkSession, job: JobFile, sink: JobSink, schema: StructType) -> Write:
+def _writer(spark: SparkSession, job: JobFile, sink: JobSink, schema: StructType) -> Write | TakesBatch:
     kind, path = sink.place.format, job.path(sink.place)
-    options = {k: v for k, v in sink.place.options.items() if k.lower() != "path"}
+    own = ("path", ENVELOPE, KEY) if sink.place.get(ENVELOPE) else ("path",)
+    options = {k: v for k, v in sink.place.options.items() if k.lower() not in own}
     if kind == "console":
         return _Console(sink, int(options.get("rows", _SHOWN)))
     if kind == "materialized":
         return _materialized(spark, sink, path, options, schema)
+    write = _written(kind, path, options)
+    if sink.place.get(ENVELOPE):
+        return _Enveloped(sink, write, schema)
+    if kind == "kafka":
+        return lambda changes, number, query: write(_as_messages(changes, number), number, query)
+    return write
+
+
+def _as_messages(changes: DataFrame, number: int) -> DataFrame:
+    return changes.select(sf.to_json(sf.struct("*", sf.lit(number).alias(VERSION)), JSON).alias("value"))
+
+
+def _written(kind: str, path: str | None, options: dict[str, str]) -> Write:
     if kind == "kafka":
 
-        def send(changes: DataFrame, number: int, query: str) -> None:
-            rows = changes.select(
-                sf.to_json(sf.struct("*", sf.lit(number).alias(VERSION)), {"ignoreNullFields": "false"}).alias("value")
-            )
-            rows.write.format("kafka").options(**options).save()
+        def send(sent: DataFrame, number: int, query: str) -> None:
+            sent.write.format("kafka").options(**options).save()
 
         return send
     if kind == "delta":
@@ -109,9 +125,30 @@ def _writer(spark: SparkSession, job: JobFile, sink: JobSink, schema: StructType
     return keep
 
 
+class _Enveloped:
+    """Writes changes by key: upserts, or Debezium's envelopes."""
+
+    def __init__(self, sink: JobSink, write: Write, schema: StructType) -> None:
+        self.sink, self.write = sink, write
+        self.key = check_key(split_key(sink.place.get(KEY)), schema.names)
+        check_columns(schema)
+
+    def apply(self, batch: Batch) -> None:
+        if not batch.count:
+            return
+        changes = batch.frame().drop(HASH)
+        if self.sink.place.get(ENVELOPE) == "upsert":
+            rows = upserts(changes, self.key)
+        else:
+            rows = envelopes(changes, self.key, source={"table": self.sink.view, "batch": batch.number})
+        if self.sink.place.format == "kafka":
+            rows = messages(rows, self.key)
+        self.write(rows, batch.number, batch.query)
+
+
 def _materialized(
     spark: SparkSession, sink: JobSink, path: str | None, options: dict[str, str], schema: StructType
-) -> Write:
+) -> Copy:
     check_columns(schema)
     copy: Copy
     if path is None:
@@ -120,7 +157,7 @@ def _materialized(
     else:
         copy = VersionedCopy(spark, path, int(options.get("keep_versions", "30")))
     copy.prepare(schema)
-    return lambda changes, number, query: with_batch(changes, number, query, copy.apply)
+    return copy
 
 
 class _Console:

@@ -47,7 +47,7 @@ def factors(found: tuple[Product, ...]) -> list[Expression]:
 
 
 def double_factors(e: Expression) -> tuple[Expression, ...] | None:
-    """The factors of a product of doubles, in the order in which they are multiplied; None if it is no such product."""
+    """The factors of a product of doubles, in the order in which they are multiplied; None if it is something else."""
     if e.type.name != "DOUBLE":
         return None
     if is_factor(e):

@@ -1,4 +1,4 @@
-"""Queries and statements as data: what the binder makes, the rewrites change and the planner takes, each a stage over
+"""Queries as data: what the binder makes, the rewrites change and the planner takes, each a stage over
 the whole tree.
 
 A SELECT is a `Block` of relations joined by inner joins, with `Arm`s attached to it: LEFT JOIN, EXISTS / IN (semi) and
@@ -14,14 +14,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from enum import Enum
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
 from freshet.logical.kinds import JoinKind, SetKind
 from freshet.scalar.clock import Moment, Step, StepKind
 from freshet.scalar.comparison_operator import ComparisonOperator
 from freshet.scalar.expression import AggregateCall, ColumnRef, Expression, GroupRef, SortKey
-from freshet.scalar.types import TIMESTAMP, Type
+from freshet.scalar.types import TIME_RANGE, TIMESTAMP, Type
 from freshet.windows.call import WindowCall
 
 if TYPE_CHECKING:
@@ -50,6 +49,20 @@ class Retention:
 
 
 @dataclass(frozen=True, slots=True)
+class Lateness:
+    """How late rows may come: with a row of some time in that column, rows more than `size` microseconds before it are
+    expected no more."""
+
+    column: int
+    size: int
+
+    @property
+    def time(self) -> Moment:
+        """The time of a row."""
+        return Moment(self.column, False, ())
+
+
+@dataclass(frozen=True, slots=True)
 class TableSchema:
     name: str
     fields: tuple[Field, ...]
@@ -57,6 +70,7 @@ class TableSchema:
     foreign_keys: tuple[ForeignKey, ...] = ()  # hints, not enforced
     retention: Retention | None = None
     altered: Altered | None = field(default=None, compare=False)
+    lateness: Lateness | None = None
 
     def position(self, column: str) -> int | None:
         wanted = column.lower()
@@ -90,6 +104,26 @@ class RecursiveRows(TableSchema):
 
 #: The table that holds the time of the clock, once set. Its name requires quotes in SQL.
 CLOCK = TableSchema("the clock", (Field("now", TIMESTAMP, False),), (0,))
+
+
+@dataclass(frozen=True, slots=True)
+class Watermark(TableSchema):
+    """The table that holds the watermark of a table with `lateness`, once a row with a time has come: the greatest time
+    of all rows that ever came, minus the lateness."""
+
+
+def watermark_of(schema: TableSchema) -> Watermark:
+    return Watermark(f"the watermark of {schema.name.lower()}", CLOCK.fields, CLOCK.primary_key)
+
+
+def with_watermark(schema: TableSchema) -> list[TableSchema]:
+    """A table, and the one of its watermark if it has lateness."""
+    return [schema] if schema.lateness is None else [schema, watermark_of(schema)]
+
+
+def is_internal(schema: TableSchema) -> bool:
+    """Whether a table holds a time that Freshet keeps, and is not one of the catalog."""
+    return schema == CLOCK or isinstance(schema, Watermark)
 
 
 @dataclass(frozen=True, slots=True)
@@ -271,7 +305,8 @@ class Timed(Above[S]):
     """The rows of a query as time passes: a row is in the answer from the last moment in `since` on, until the first
     moment in `until`. The output is the first columns of the query and then, for each of `flags`, whether its moment
     has passed; NULL if the row has none. A row with NULL in `since` or `until` is never in the answer. `clock`: the
-    current time, as one row; without a row it is 0."""
+    current time, as one row; without a row it is `begins`. `final`: the tables whose watermark is that time, where it
+    is not the clock's; then rows do not change once they are in the answer."""
 
     SOURCES: ClassVar[Mapping[str, str]] = {"rows": "source", "clock": "clock"}
 
@@ -281,6 +316,12 @@ class Timed(Above[S]):
     until: tuple[Moment, ...]
     flags: tuple[Moment, ...]
     fields: tuple[Field, ...]
+    final: tuple[str, ...] = field(default=(), kw_only=True)
+
+    @property
+    def begins(self) -> int:
+        """The time before the first one is known."""
+        return TIME_RANGE["TIMESTAMP"][0] if self.final else 0
 
     @property
     def in_order_of_time(self) -> bool:
@@ -349,107 +390,6 @@ def with_children(query: AnyQuery, read: Sequence[AnyQuery | TableSchema]) -> An
         pairs = zip(query.relations, read, strict=True)
         return replace(query, relations=tuple(replace(relation, source=source) for relation, source in pairs))
     return replace(query, **query.reading([source for source in read if not isinstance(source, TableSchema)]))
-
-
-# Statements -----------------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class CreateTable:
-    schema: TableSchema
-    if_not_exists: bool = False
-    replace: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class AlterTable:
-    """The table as it becomes; `columns`: where each of its columns was, -1 where it is new."""
-
-    schema: TableSchema
-    columns: tuple[int, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class DropTable:
-    name: str
-    if_exists: bool = False
-    cascade: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class CreateView:
-    name: str
-    sql: str  # the text of the query alone
-    if_not_exists: bool = False
-    replace: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class DropView:
-    name: str
-    if_exists: bool = False
-    cascade: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class CreateIndex:
-    """CREATE INDEX [name] ON view (columns): rows of the view's answer are found by these columns."""
-
-    view: str
-    columns: tuple[int, ...]
-    name: str
-    if_not_exists: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class DropIndex:
-    name: str
-    if_exists: bool = False
-
-
-class Bracket(Enum):
-    """Opens or ends a transaction of several statements."""
-
-    BEGIN = "BEGIN"
-    COMMIT = "COMMIT"
-    ROLLBACK = "ROLLBACK"
-
-
-@dataclass(frozen=True, slots=True)
-class Insert:
-    """INSERT INTO table [(columns)] VALUES ... | SELECT ...; positions of the target columns, rows as expressions
-    without references already cast to the column types, or a query whose outputs are."""
-
-    table: str
-    columns: tuple[int, ...]
-    rows: tuple[tuple[Expression, ...], ...] | None
-    query: AnyQuery | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Delete:
-    """DELETE FROM table WHERE condition (None: all rows); the condition reads relation 0, the table. If the condition
-    has subqueries, `query` returns the rows."""
-
-    table: str
-    where: Expression | None
-    query: AnyQuery | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Update:
-    """UPDATE table SET column = expression, ... WHERE condition. If it has subqueries, `query` returns the rows, each
-    followed by the new values."""
-
-    table: str
-    columns: tuple[int, ...]
-    values: tuple[Expression, ...]
-    where: Expression | None
-    query: AnyQuery | None = None
-
-
-Definition = CreateTable | AlterTable | DropTable | CreateView | DropView | CreateIndex | DropIndex
-Statement = Definition | Insert | Delete | Update | Bracket | AnyQuery
 
 
 def key(relation: int, position: int, field: Field) -> ColumnRef:

@@ -117,7 +117,7 @@ class _Step:
         column = key(0, len(self.over.fields) - 1, ITERATION)
         return Query((relation,), Block((0,), ()), (), None, (column,), (ITERATION,), True)
 
-    # Subqueries, which are told the iteration -----------------------------------------------------------------
+    # Subqueries, which receive the iteration -----------------------------------------------------------------
 
     def _told(self, expression: Expression, iteration: Expression) -> Expression:
         """A subquery that reads the recursion, over the rows of that iteration, which is a further argument of it."""

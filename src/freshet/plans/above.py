@@ -133,6 +133,8 @@ def _windowed(query: Windowed[AnyQuery]) -> Guarantee:
 
 
 def _timed(query: Timed[AnyQuery], rows: AnyPlan) -> Guarantee:
+    if query.final:
+        return _FINAL
     update = "that of its input, and O(log n) for each row that comes, goes or falls due"
     if query.in_order_of_time and keeps_order(rows):
         name = query.source.fields[query.until[0].column].name
@@ -144,6 +146,15 @@ def _timed(query: Timed[AnyQuery], rows: AnyPlan) -> Guarantee:
         "constant for answers",
         ("linear state: rows whose moment is still to come are kept in order of it",),
     )
+
+
+_FINAL = Guarantee(
+    "emit final",
+    0,
+    "that of its input, and O(log n) for each of its rows that changes or becomes final; rows only ever appear",
+    "constant for answers",
+    ("linear state: its input, and rows that are not final yet, in order of when they will be",),
+)
 
 
 def _recursive(query: Recursive[AnyQuery]) -> Guarantee:

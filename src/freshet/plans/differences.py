@@ -22,9 +22,12 @@ Described = Mapping[str, Any]
 def describe_table(schema: TableSchema, **where: Any) -> dict[str, Any]:
     """`where`: the parts that describe the source of its rows."""
     columns = {f.name: f"{f.type}{'' if f.nullable else ' NOT NULL'}" for f in schema.fields}
-    kept = schema.retention
-    retained = {} if kept is None else {"retain": f"{kept.size} microseconds by {schema.fields[kept.column].name}"}
-    return {"columns": columns, "primary key": [schema.fields[i].name for i in schema.primary_key], **retained, **where}
+    by_time = {
+        word: f"{rule.size} microseconds by {schema.fields[rule.column].name}"
+        for word, rule in (("retain", schema.retention), ("lateness", schema.lateness))
+        if rule is not None
+    }
+    return {"columns": columns, "primary key": [schema.fields[i].name for i in schema.primary_key], **by_time, **where}
 
 
 def describe_view(plan: Plan, catalog: Catalog | None) -> dict[str, Any]:

@@ -12,8 +12,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from freshet.errors import FreshetError, PlanError
-from freshet.logical.query import CLOCK, AnyQuery, TableSchema
-from freshet.plans.build import build_plan
+from freshet.logical.query import AnyQuery, TableSchema, is_internal
+from freshet.plans.build import ALL_REWRITES, Rewrites, build_plan
 from freshet.plans.explain import as_dict
 from freshet.plans.model import AnyPlan, QueryPlan, inputs, schemas
 from freshet.plans.wanted import WantedTree, WantedTrees, labels
@@ -24,10 +24,11 @@ FORMAT = 2  # raised whenever a reader of the old form would misread the new one
 _PARTS = ("format", "sql", "tables", "trees", "explain")
 _TREE_PARTS = ("nodes", "shares")
 _NODE_PARTS = ("node", "parent")
+MADE_WITH = (ALL_REWRITES, Rewrites.FACTORISE, Rewrites.NONE)  # by this version, and by earlier ones
 
 
 def to_document(sql: str, root: AnyPlan) -> dict[str, Any]:
-    tables = {s.name.lower(): s for s in schemas(root) if s != CLOCK}
+    tables = {s.name.lower(): s for s in schemas(root) if not is_internal(s)}
     return {
         "format": FORMAT,
         "sql": sql,
@@ -67,11 +68,12 @@ def table_ddl(schema: TableSchema) -> str:
         there = f" ({', '.join(f'`{c}`' for c in key.to_columns)})" if key.to_columns else ""
         here = ", ".join(f"`{schema.fields[i].name}`" for i in key.columns)
         parts.append(f"FOREIGN KEY ({here}) REFERENCES `{key.table}`{there}")
-    kept = schema.retention
-    properties = ""
-    if kept is not None:
-        length = f"{kept.size} microseconds"
-        properties = f" TBLPROPERTIES (retain = '{length}', retain_by = '{schema.fields[kept.column].name}')"
+    given = [
+        f"{word} = '{rule.size} microseconds', {word}_by = '{schema.fields[rule.column].name}'"
+        for word, rule in (("retain", schema.retention), ("lateness", schema.lateness))
+        if rule is not None
+    ]
+    properties = f" TBLPROPERTIES ({', '.join(given)})" if given else ""
     return f"CREATE TABLE `{schema.name}` ({', '.join(parts)}){properties}"
 
 
@@ -95,7 +97,7 @@ def check(sql: str, root: AnyPlan, catalog: Catalog) -> None:
     """Raises PlanError unless this is a plan of the query over the tables of the catalog."""
     bound = bind_query(sql, catalog)
     for table in schemas(root):
-        if table != CLOCK and catalog.table(table.name) != table:
+        if not is_internal(table) and catalog.table(table.name) != table:
             raise PlanError(f"the plan was made for another table {table.name}; make it again from the query")
     if build_plan(bound) != root and _built(bound, tuple(_wanted(_tree(q), "the plan") for q in selects(root))) != root:
         raise PlanError("the plan is not one of its query; make it again from the query")
@@ -107,16 +109,15 @@ def replanned(query: AnyQuery, root: AnyPlan) -> AnyPlan:
 
 
 def _built(query: AnyQuery, wanted: tuple[WantedTree, ...]) -> AnyPlan:
-    """The plan with the required trees; if none are given, all are chosen. The relations of the trees show whether
-    groups are stored."""
-    chosen = build_plan(query)
-    if not wanted or _same(chosen, wanted):
-        return chosen
-    stored = build_plan(query, factorise=False)
-    if _same(stored, wanted):
-        return stored
-    factorise = not _reads(stored, wanted) or _reads(chosen, wanted)
-    ours = list(selects(chosen if factorise else stored))
+    """The plan with the required trees; if none are given, all are chosen. The relations of the trees show which
+    rewrites it was made with."""
+    chosen: dict[Rewrites, AnyPlan] = {}
+    for rewrites in MADE_WITH:
+        chosen[rewrites] = build_plan(query, rewrites=rewrites)
+        if not wanted or _same(chosen[rewrites], wanted):
+            return chosen[rewrites]
+    rewrites = next((r for r, plan in chosen.items() if _reads(plan, wanted)), ALL_REWRITES)
+    ours = list(selects(chosen[rewrites]))
     if len(ours) != len(wanted):
         raise PlanError(f"the query has {len(ours)} join trees, but the plan has {len(wanted)}; give one for each")
     for i, (select, tree) in enumerate(zip(ours, wanted, strict=True)):
@@ -126,7 +127,7 @@ def _built(query: AnyQuery, wanted: tuple[WantedTree, ...]) -> AnyPlan:
             raise PlanError(f"trees[{i}]: the query has no {unknown[0]} there; it has {', '.join(sorted(known))}")
         if missing:
             raise PlanError(f"trees[{i}]: {missing[0]} is missing; the query reads it")
-    root = build_plan(query, trees=WantedTrees(wanted), factorise=factorise)
+    root = build_plan(query, trees=WantedTrees(wanted), rewrites=rewrites)
     for i, (select, tree) in enumerate(zip(selects(root), wanted, strict=True)):
         _compare(select, tree, f"trees[{i}]")
     return root

@@ -108,8 +108,11 @@ def as_dict(plan: AnyPlan, statistics: Standing | None = None) -> dict[str, Any]
         described["taken"] = f"rows with {value} {plan.operator} {bound}, by partial sums in order"
     if isinstance(plan, TimedPlan):
         names = [f.name for f in plan.source.fields]
-        described["time"] = [m.described(names[m.column], m in plan.until) for m in (*plan.since, *plan.until)]
-        described["time"] += [f"whether {m.described(names[m.column], False)}" for m in plan.flags]
+        now = (
+            "NOW()" if not plan.final else f"the {'least ' * (len(plan.final) > 1)}watermark of {', '.join(plan.final)}"
+        )
+        described["time"] = [m.described(names[m.column], m in plan.until, now) for m in (*plan.since, *plan.until)]
+        described["time"] += [f"whether {m.described(names[m.column], False, now)}" for m in plan.flags]
     if isinstance(plan, RecursivePlan):
         each = "the first of them that derives it" if plan.distinct else "each of them that derives it"
         described["iterations"] = f"up to {plan.levels:,}; a row is in {each}"

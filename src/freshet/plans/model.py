@@ -254,18 +254,6 @@ def with_inputs(plan: AnyPlan, below: Sequence[AnyPlan]) -> AnyPlan:
     return replace(plan, **plan.reading(below))
 
 
-def unnamed(plan: AnyPlan) -> AnyPlan:
-    """The plan without the parts that are only for people. If two plans are equal in this form, they store the same
-    rows."""
-    if not isinstance(plan, QueryPlan):
-        return replace(with_inputs(plan, [unnamed(below) for _, below in inputs(plan)]), guarantee=NO_GUARANTEE)
-    relations = tuple(
-        replace(r, alias="", source=r.source if isinstance(r.source, TableSchema) else unnamed(r.source))
-        for r in plan.relations
-    )
-    return replace(plan, relations=relations, attributes=(), guarantee=NO_GUARANTEE)
-
-
 NO_GUARANTEE = Guarantee("", 0, "", "")
 
 

@@ -82,7 +82,7 @@ class WantedTree:
             tree.check(h)
         except PlanError as e:
             listed = ", ".join(f"R{i + 1} = {name}" for i, name in enumerate(names))
-            raise PlanError(f"the plan's tree is no join tree of the query: {e} ({listed})") from None
+            raise PlanError(f"the plan's tree is not a join tree of the query: {e} ({listed})") from None
         return tree
 
     def _node(self, name: str, parent: int, h: Hypergraph, names: Sequence[str]) -> TreeNode:

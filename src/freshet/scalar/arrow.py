@@ -27,7 +27,7 @@ from freshet.scalar.functions.text_casts import decimal_text, reader
 from freshet.scalar.nested import Lists, distinct, fields_of, lists_of, make_lists, make_structs, valid_of
 from freshet.scalar.types import BIGINT, DATE, DOUBLE, INT, INTEGER_RANGE, STRING, TIME_RANGE, Type, decimal
 from freshet.state import wide
-from freshet.state.arrays import BYTES, TEXT, Bools, is_bytes, is_text
+from freshet.state.arrays import BYTES, TEXT, Bools, is_bytes, is_text, values_of
 
 _DAY, _SECOND = 86_400_000_000, 1_000_000
 #: How many units of a timestamp make a second.
@@ -52,9 +52,9 @@ def to_arrow(column: Column) -> pa.Array:
     if t.pooled:
         return _written(column)
     if t.name == "BOOLEAN":
-        return pa.array(column.data != 0, mask=None if valid is None else ~valid)
-    if t.name == "DECIMAL":
-        values: npt.NDArray[Any] = np.empty((rows, 2), np.int64)
+        values: npt.NDArray[Any] = np.packbits(np.asarray(column.data) != 0, bitorder="little")
+    elif t.name == "DECIMAL":
+        values = np.empty((rows, 2), np.int64)
         values[:, 0] = column.data
         values[:, 1] = column.data >> 63 if column.hi is None else column.hi
     else:
@@ -127,7 +127,7 @@ def from_arrow(array: pa.Array | pa.ChunkedArray, type: Type) -> Column:
     if isinstance(array, pa.ChunkedArray):
         array = array.combine_chunks() if array.num_chunks != 1 else array.chunk(0)
     array = plain(array)
-    valid = None if array.null_count == 0 else np.array(array.is_valid().to_numpy(zero_copy_only=False))
+    valid = None if array.null_count == 0 else values_of(array.is_valid())
     if pt.is_null(array.type):
         return _nothing(len(array), type)
     read = _READERS.get(type.name)
@@ -318,7 +318,7 @@ def _booleans(array: pa.Array, valid: Bools | None, type: Type) -> Column | None
     if not pt.is_boolean(array.type):
         return None
     filled = array.fill_null(False) if array.null_count else array
-    return Column(type, filled.to_numpy(zero_copy_only=False).astype(np.int64), valid)
+    return Column(type, values_of(filled).astype(np.int64), valid)
 
 
 def _text(array: pa.Array, valid: Bools | None, type: Type) -> Column | None:
@@ -340,7 +340,7 @@ def _bytes(array: pa.Array, valid: Bools | None, type: Type) -> Column | None:
 def check_lengths(text: pa.Array) -> None:
     """Refuses a text that is too long for an array of strings; few arrays are large enough to have one."""
     if text.type in (TEXT, BYTES) and text.nbytes > _LONGEST_TEXT:
-        sizes = pc.binary_length(text).fill_null(0).to_numpy(zero_copy_only=False)
+        sizes = values_of(pc.binary_length(text).fill_null(0))
         row = int(sizes.argmax())
         if sizes[row] > _LONGEST_TEXT:
             raise EvaluationError(f"a text of {sizes[row]:,} bytes; the limit is {_LONGEST_TEXT:,}", row)
@@ -416,7 +416,7 @@ def _maps(array: pa.Array, valid: Bools | None, type: Type) -> Column | None:
 
 def _entries(array: pa.Array, parts: Sequence[pa.Array], valid: Bools | None, type: Type) -> Column:
     """Lists with elements, or maps with keys and values, from those of all rows."""
-    sizes = pc.list_value_length(array).fill_null(0).to_numpy(zero_copy_only=False).astype(np.int64)
+    sizes = values_of(pc.list_value_length(array).fill_null(0)).astype(np.int64)
     offsets = np.concatenate([np.zeros(1, np.int64), np.cumsum(sizes)])
     columns = []
     for part, kind in zip(parts, type.parts, strict=True):

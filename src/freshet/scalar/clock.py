@@ -77,9 +77,8 @@ class Moment:
             at = _least(step, at)
         return at
 
-    def described(self, name: str, before: bool) -> str:
+    def described(self, name: str, before: bool, now: str = "NOW()") -> str:
         """What holds from the moment on, or before it."""
-        now = "NOW()"
         for step in self.steps:
             now = _described(step, now)
         return f"{now} {('<=' if self.strict else '<') if before else '>' if self.strict else '>='} {name}"
@@ -118,19 +117,19 @@ def turn_of(expression: Expression) -> ClockComparison | None:
         operator, left, right = operator.flipped, right, left
     if reads_now(right) or right.type not in (types.DATE, types.TIMESTAMP):
         return None
-    steps = _steps(left)
+    steps = steps_of(left)
     return None if steps is None else ClockComparison(steps, operator, right)
 
 
-def _steps(e: Expression) -> tuple[Step, ...] | None:
-    """What is done to the clock's time, first things first; None where it is something else."""
+def steps_of(e: Expression) -> tuple[Step, ...] | None:
+    """What an expression does to the clock's time, first things first; None if it may decrease while time passes."""
     if isinstance(e, Now):
         return ()
     if not isinstance(e, Call) or sum(map(reads_now, e.args)) != 1:
         return None
     (inner,) = (a for a in e.args if reads_now(a))
     constants = [a for a in e.args if a is not inner]
-    below, step = _steps(inner), None
+    below, step = steps_of(inner), None
     if below is None or not all(isinstance(c, Literal) and c.value is not None for c in constants):
         return None
     given = [c.value for c in constants if isinstance(c, Literal)]

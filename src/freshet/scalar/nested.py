@@ -24,7 +24,7 @@ from freshet.scalar.column import Column
 from freshet.scalar.types import Type
 from freshet.state import nested as form
 from freshet.state import wide
-from freshet.state.arrays import BYTES, TEXT, Bools, Int64s, one_text
+from freshet.state.arrays import BYTES, TEXT, Bools, Int64s, one_text, values_of
 
 _WIDTHS = {"VOID": 0, "BOOLEAN": 1, "TINYINT": 1, "SMALLINT": 2, "INT": 4, "DATE": 4, "MONTHS": 4}
 _NULL, _VALUE, _END = (one_text(bytes([part]), BYTES)[0] for part in (form.NULL_PART, form.VALUE_PART, form.END))
@@ -114,7 +114,7 @@ def _bodies(column: Column) -> tuple[pa.Array, Int64s]:
     if not len(data):
         return data, np.empty(0, np.int64)
     starts = np.frombuffer(data.buffers()[1], np.int64)[data.offset : data.offset + len(data)]
-    valid = None if data.null_count == 0 else data.is_valid().to_numpy(zero_copy_only=False)
+    valid = None if data.null_count == 0 else values_of(data.is_valid())
     if column.valid is not None:
         valid = column.valid if valid is None else valid & column.valid
     return data, np.array(starts) if valid is None else np.where(valid, starts, -1)
@@ -169,7 +169,7 @@ def valid_of(column: Column) -> Bools | None:
     """Where a column of text, bytes or nested values is not NULL; None if it nowhere is."""
     if column.valid is not None or column.pool is not None or not column.data.null_count:
         return column.valid
-    known: Bools = column.data.is_valid().to_numpy(zero_copy_only=False)
+    known: Bools = values_of(column.data.is_valid())
     return known
 
 
@@ -203,7 +203,7 @@ def parts_of(column: Column) -> pa.Array:
         return _fixed_parts(column)
     data = column.data if column.pool is None else column.pool.text(column.data, column.valid, type.pooled)
     if data.null_count:
-        known = data.is_valid().to_numpy(zero_copy_only=False)
+        known = values_of(data.is_valid())
         valid = known if valid is None else valid & known
         data = data.fill_null(b"" if type.pooled == BYTES else "")
     data = data.cast(BYTES) if type.pooled == TEXT else data

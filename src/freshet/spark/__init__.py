@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from freshet.spark.debezium import debezium
+from freshet.spark.envelopes import envelopes, messages, upserts
 from freshet.spark.failure import reason
 from freshet.spark.maintain import explain, maintain, quarantined, split
 from freshet.spark.materialize import materialize, read_materialized
@@ -15,9 +16,11 @@ from freshet.spark.system_clock import system_clock
 __all__ = [
     "advice",
     "debezium",
+    "envelopes",
     "explain",
     "maintain",
     "materialize",
+    "messages",
     "metrics",
     "prometheus",
     "quarantined",
@@ -28,5 +31,6 @@ __all__ = [
     "snapshot",
     "split",
     "system_clock",
+    "upserts",
     "views",
 ]

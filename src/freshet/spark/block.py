@@ -17,9 +17,13 @@ import pyarrow as pa
 from freshet.scalar.arrow import from_arrow
 from freshet.scalar.column import Column
 from freshet.scalar.functions.rows import text_of
+from freshet.scalar.lanes import pack
 from freshet.scalar.types import BINARY, STRING, Type
 from freshet.state import wide
+from freshet.state.arena import Arena
 from freshet.state.arrays import Bools, Int64s, is_text
+from freshet.state.enumeration import consolidate
+from freshet.state.strings import StringPool
 
 _OPTIONS = pa.ipc.IpcWriteOptions(compression="lz4")
 _NARROW = (np.int8, np.int16, np.int32)
@@ -141,3 +145,11 @@ def _compact(text: pa.Array) -> pa.Array:
     """The array without the data outside of its slice, as plain strings or binaries if they can hold it."""
     whole = pa.concat_arrays([text]) if text.offset == 0 else pa.concat_arrays([text, text[:0]])
     return whole.cast(pa.string() if is_text(whole.type) else pa.binary()) if whole.nbytes < 2**31 else whole
+
+
+def summed(rows: Signed) -> Signed:
+    """Each row once, with the sum of its weights where that is not 0."""
+    pool, weights = StringPool(Arena().scope("text")), rows.weights.copy()
+    chosen = np.empty(len(rows), np.int64)
+    chosen = chosen[: consolidate(pack(rows.columns, pool, len(rows)), weights, chosen)]
+    return Signed([c.take(chosen) for c in rows.columns], weights[chosen])

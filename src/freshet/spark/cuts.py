@@ -185,7 +185,7 @@ def _cut(plan: QueryPlan, child: int, side: list[int]) -> QueryPlan | None:
 
 
 def _shown(nodes: dict[int, Node], root: int) -> dict[int, Node]:
-    """The nodes of an arm as a select of their own: its root is shown, and what hangs on it only has to exist."""
+    """The nodes of an arm as a select of their own: its root is shown, and the nodes below it only have to exist."""
     made = dict(nodes)
     made[root] = replace(nodes[root], output=True)
     for i, n in nodes.items():

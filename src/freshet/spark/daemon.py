@@ -17,6 +17,7 @@ import freshet.spark.decode
 import freshet.spark.encode
 import freshet.spark.level
 import freshet.spark.normalize
+import freshet.spark.sink.pack
 import freshet.spark.snapshot  # noqa: F401  (imported for the forked workers)
 from freshet.state.kernel_cache import KERNELS
 

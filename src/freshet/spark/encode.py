@@ -15,13 +15,14 @@ import pyarrow as pa
 
 from freshet.database.change_type import CHANGE_TYPE, ChangeType
 from freshet.database.changes import null_column
+from freshet.database.lateness import watermark_at
 from freshet.errors import ChangeError, EvaluationError
-from freshet.logical.query import CLOCK, TableSchema
+from freshet.logical.query import CLOCK, TableSchema, watermark_of
 from freshet.scalar.arrow import from_arrow
 from freshet.scalar.column import Column
 from freshet.scalar.evaluate import evaluate_filter
 from freshet.scalar.expression import Expression, Reference
-from freshet.scalar.types import BIGINT, TINYINT
+from freshet.scalar.types import BIGINT, TIMESTAMP, TINYINT
 from freshet.spark import profile
 from freshet.spark.block import Signed, to_block
 from freshet.spark.clock import last_time
@@ -95,6 +96,20 @@ def send_table(job: Job, schema: TableSchema, columns: Mapping[int, Column], wei
         empty = np.empty(0, np.int64)
         nothing = Signed([columns[c].take(empty) for c in streams[0].columns], weights[:0])
         yield shard_keys(job.shards)[0], streams[0].level, streams[0].name, to_block(nothing)
+
+
+def _send_watermark(job: Job, schema: TableSchema, columns: Mapping[int, Column], weights: Int64s) -> Iterator[Sent]:
+    """The watermark by the rows that come, on its way to every shard that judges rows or views by it."""
+    if schema.lateness is None:
+        return
+    column = columns[schema.lateness.column]
+    there = weights > 0 if column.valid is None else (weights > 0) & column.valid
+    if not there.any():
+        return
+    greatest = int(schema.lateness.time.of(column.data[there], column.type).max())
+    mark = np.array([watermark_at(greatest, schema.lateness)])
+    for stream in (s for s in job.streams if s.sources == (watermark_of(schema).name,)):
+        yield from send(stream, job.shards, Signed([Column(TIMESTAMP, mark)], np.ones(1, np.int64)))
 
 
 def passing(stream: Stream, columns: Mapping[int, Column], rows: int) -> Int64s:
@@ -202,6 +217,7 @@ class Encoder:
             check_nulls(schema, i, columns[i], None if i in schema.primary_key else whole, first)
         if self.filters:
             self._check_filters(schema, columns, np.ones(n, np.bool_) if whole is None else whole, first)
+        yield from _send_watermark(job, schema, columns, weights)
         if keyed is not None:
             stream = next(s for s in job.streams if s.name == keyed.stream)
             kept_with = []

@@ -4,7 +4,7 @@ Operators stand at levels. All operators of one level run in one stateful step o
 higher level or to the views. Rows reach an operator as a *stream*: some columns of a table, or of another operator's
 output, sent to the cells of a grid. A grid has a share for each dimension; a row is hashed on the dimensions it has a
 value for and copied along the others. Streams with the same source, level and grid are one stored table in each shard.
-A UNION ALL is no operator: its inputs send to the stream of whoever reads it.
+A UNION ALL is not an operator: its inputs send to the stream of whoever reads it.
 """
 
 from __future__ import annotations
@@ -126,6 +126,11 @@ class Job:
         """Whether a stream is the only one of its table. All copies of a row meet the same rows, so that nobody else
         would judge a change differently."""
         return [s for s in self.streams if stream.sources[0] in s.sources] == [stream]
+
+    def first_stream(self, table: str) -> str:
+        """The name of the stream by which a table's rows come first."""
+        known = next((n.stream for n in self.normalized if n.table == table), None)
+        return known or next(s.name for s in self.streams if s.sources == (table,))
 
     def to_text(self) -> str:
         """Packed: a function that Spark sends to its workers must stay below a megabyte, or Spark makes a broadcast

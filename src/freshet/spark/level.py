@@ -81,6 +81,7 @@ class _ShardResult:
     applied: float
     counters: int
     views: dict[str, int]
+    late: int
 
 
 class Level(StatefulProcessor):
@@ -166,7 +167,7 @@ class Level(StatefulProcessor):
         )  # fmt: skip
         observed = Observed(
             self.level, shard, version, done.rows, done.counters, stored, size, opened - started, done.applied - opened,
-            ended - encoded, done.views,
+            ended - encoded, done.views, done.late,
         )  # fmt: skip
         said = (shard_keys(job.shards)[shard], job.levels, OBSERVED, observed.payload())
         rebuilt = pending(self.checkpoint) if (self.level, shard, standing.version) == (0, 0, LOADED) else None
@@ -186,7 +187,7 @@ class Level(StatefulProcessor):
             profile.note(self.profile_to, "nodes", shard=number, trees=shard.trees(), counted=counters)
         given = {v.name: [deltas[o] for o in v.operators if o in deltas] for v in job.views}
         views = {name: sum(map(len, rows)) for name, rows in given.items() if rows}
-        return _ShardResult(taken.rows, taken.log, emitted, applied, counters, views)
+        return _ShardResult(taken.rows, taken.log, emitted, applied, counters, views, taken.late)
 
     def _stands(self, shard: int) -> _Standing:
         place = None if self.checkpoint is None else ShardFolder(self.checkpoint, self.level, shard)

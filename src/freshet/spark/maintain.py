@@ -22,6 +22,7 @@ from freshet.spark.decode import VIEW, Decoder, decoded, result_ddl
 from freshet.spark.encode import BLOCKS
 from freshet.spark.explain import dataflow, explain_job
 from freshet.spark.failure import show_reason_first
+from freshet.spark.growth import outgrown
 from freshet.spark.heavy import Heavy, joined_columns
 from freshet.spark.job import Job
 from freshet.spark.level import Level
@@ -94,7 +95,8 @@ def maintain(
         (views, tables, sources, shards) is refused, with what differs.
     rebuild
         Whether the state in `checkpoint` is rebuilt if it belongs to another query: other views or shards, tables that
-        are new, or have new columns; see Notes.
+        are new, or have new columns; see Notes. Where `shards` is not given, it also moves to more shards if its
+        rows need twice as many by now.
     profile
         A folder for notes on where time goes.
     heavy
@@ -181,15 +183,18 @@ def maintain(
     _look_at(tables)
     ordered = sequences(tables, sequence)
     measured = sizes is None and heavy is None
+    if shards not in (None, partitions):
+        logger.warning(
+            "freshet: shards: %s, but spark.sql.shuffle.partitions is %s; make them equal, or partitions stay empty",
+            shards, partitions,
+        )  # fmt: skip
+    moved = outgrown(spark, checkpoint, partitions) if rebuild and shards is None and checkpoint is not None else None
+    if moved is not None:
+        shards, sizes = moved
     given_again = rebuild and sizes is not None
     if checkpoint is not None and (shards or partitions) > 1 and not given_again:
         sizes = chosen_sizes(spark, checkpoint, sizes, tables)
     count = shards or _count(spark, checkpoint, sizes, partitions)
-    if count != partitions:
-        logger.warning(
-            "freshet: shards: %s, but spark.sql.shuffle.partitions is %s; make them equal, or partitions stay empty",
-            count, partitions,
-        )  # fmt: skip
     plans = _planned(views, schema)
     roots = {name: plan.root for name, plan in plans.items()}
     folded, together = remembers(spark, checkpoint), False
@@ -354,7 +359,7 @@ def _count(
 
 
 def _folder(spark: SparkSession, checkpoint: str) -> str | None:
-    """The checkpoint as a path on every machine, if it is one: what is no disk of their own they share."""
+    """The checkpoint as a path on every machine, if it is one: machines share what is not a disk of their own."""
     folder = open_folder(spark, checkpoint)
     return folder.path if isinstance(folder, LocalFolder) else None
 

@@ -18,10 +18,12 @@ from freshet.errors import PlanError
 from freshet.spark.connect import check_shared, is_remote, query_id
 from freshet.spark.decode import VIEW
 from freshet.spark.failure import show_reason_first
-from freshet.spark.maintain import split
-from freshet.spark.sink.batch import Copy, check_columns, with_batch
+from freshet.spark.sink.batch import Copy, check_columns
+from freshet.spark.sink.gathered import as_one_of_several, computed
 from freshet.spark.sink.jdbc import JdbcCopy
 from freshet.spark.sink.versions import CHECKPOINT, VersionedCopy, read_materialized
+
+_ONE = "view"  # the name of the only one
 
 __all__ = ["materialize", "read_materialized"]
 
@@ -113,15 +115,12 @@ class Materializer:
         self.apply(changes, number, query_id(changes.sparkSession, self.checkpoint))
 
     def apply(self, changes: DataFrame, number: int, query: str) -> None:
-        several = None not in self.copies
-        if several:
-            changes = changes.persist()
-        try:
-            for view, copy in self.copies.items():
-                with_batch(changes if view is None else split(changes, view), number, query, copy.apply)
-        finally:
-            if several:
-                changes.unpersist()
+        if None in self.copies:
+            changes = as_one_of_several(changes, _ONE)
+        copies = {view or _ONE: copy for view, copy in self.copies.items()}
+        with computed(changes, number, query, copies) as batch:
+            for view, copy in copies.items():
+                batch.give(view, copy.apply)
 
 
 def _views(changes: DataFrame, target: str | Mapping[str, str]) -> dict[str | None, StructType]:

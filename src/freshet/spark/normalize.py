@@ -6,6 +6,10 @@ on the order in which its members arrive nor on how often each arrives. So the s
 received, the greatest change so far: the row with its sequence, or, where it is a removal, the key with its sequence
 (`gone`). It never forgets either, and a change that is not greater than the stored one is a no-op.
 
+With `retain`, a row that has expired counts as a removal with its sequence, so the shard keeps the key in place of the
+row. Of rows with the same sequence the one that expires last is the greatest, so that it does not matter either whether
+another has expired when it comes.
+
 It does not check whether a key existed before a change, because earlier changes may still arrive. An insert is an
 upsert here, and a removal may precede what it removes.
 """
@@ -26,6 +30,7 @@ from freshet.scalar.column import Column
 from freshet.scalar.lanes import pack, unpack
 from freshet.scalar.types import STRING
 from freshet.spark.block import Signed
+from freshet.spark.clock import expired
 from freshet.spark.job import Normalized
 from freshet.state.arena import Arena
 from freshet.state.arrays import Bools, Int64s
@@ -55,10 +60,12 @@ class NormalizedChanges:
     passed: Signed
 
 
-def normalize(keyed: Keyed, rows: Signed) -> NormalizedChanges:
-    """The last two columns of the rows are the code of their `ChangeType` and their sequence."""
+def normalize(keyed: Keyed, rows: Signed, now: int | None = None) -> NormalizedChanges:
+    """The last two columns of the rows are the code of their `ChangeType` and their sequence; `now`: the clock."""
     table, gone = keyed.table, keyed.gone
     adds, moments = ChangeTypes(rows.columns[-2].data).signs > 0, rows.columns[-1].data
+    adds &= ~expired(table.retention, rows, now)
+    over = np.empty(0, np.int32) if now is None else table.overdue(now)
     columns = [*rows.columns[:-2], rows.columns[-1]]
     lanes = pack([columns[i] for i in table.order], table.pool, len(rows))
     gone_lanes = pack([columns[i] for i in (*table.primary_key, -1)], gone.pool, len(rows))
@@ -67,9 +74,10 @@ def normalize(keyed: Keyed, rows: Signed) -> NormalizedChanges:
     known = np.maximum(_moments(table, slots), _moments(gone, missed))
     if (late := int((moments < known).sum())) > 0:
         logger.info("freshet: %s late changes of %s are ignored", late, keyed.known.table)
-    conflicting = (moments == known) & adds & (slots >= 0)
+    there = (slots >= 0) & ~np.isin(slots, over)
+    conflicting = (moments == known) & adds & there
     conflicting[conflicting] = (lanes[conflicting] != table.tuples.lanes.data[slots[conflicting]]).any(axis=1)
-    newer = (moments > known) | ((moments == known) & adds & (slots < 0))
+    newer = (moments > known) | ((moments == known) & adds & ~there)
 
     # The remaining changes are compared with each other and with stored rows of the same sequence.
     chosen, held = np.flatnonzero(newer | conflicting), np.unique(slots[conflicting])
@@ -82,9 +90,12 @@ def normalize(keyed: Keyed, rows: Signed) -> NormalizedChanges:
     best = _greatest(table, lanes, moments, adds)
 
     old, new = best[slots[best] >= 0], best[adds[best]]
-    stored = _change(table, table.tuples.lanes.data[slots[old]], lanes[new])
+    over = np.setdiff1d(over, slots[old])  # rows that expire, and are not replaced
+    stored = _change(table, table.tuples.lanes.data[np.concatenate([slots[old], over])], lanes[new])
     back, left = best[missed[best] >= 0], best[~adds[best]]
-    ended = _change(gone, gone.tuples.lanes.data[missed[back]], gone_lanes[left])
+    there_no_more = table.columns(over)
+    keys = pack([there_no_more[i] for i in (*table.primary_key, -1)], gone.pool, len(over))
+    ended = _change(gone, gone.tuples.lanes.data[missed[back]], np.concatenate([gone_lanes[left], keys]))
     return NormalizedChanges(stored, ended, _without_sequence(stored, table))
 
 
@@ -110,10 +121,13 @@ def _greatest(table: Table, lanes: Int64s, moments: Int64s, adds: Bools) -> Int6
 
 
 def _ranks(table: Table, lanes: Int64s) -> Int64s:
-    """The rank of each row by its values, in the order of the table's columns."""
+    """The rank of each row by when it expires, then by its values in the order of the table's columns."""
     found = unpack(lanes, table.types, table.pool)
     values = [_sortable(found[table.place[i]]) for i in range(len(table.fields))]
     columns = [part for v in values for part in (v.is_valid(), v)]  # NULL first
+    if table.retention is not None:
+        time = values[table.retention.column]
+        columns = [time.is_null(), time, *columns]  # rows without a time never expire
     named = pa.table(columns, [str(i) for i in range(len(columns))])
     ranks = np.empty(len(lanes), np.int64)
     ranks[np.asarray(pc.sort_indices(named, [(name, "ascending") for name in named.column_names]))] = np.arange(

@@ -20,7 +20,7 @@ OBSERVED = "observed"
 _PREFIX = "freshet-"
 _FIELDS = (
     "level INT, shard INT, version BIGINT, rows BIGINT, counters BIGINT, stored BIGINT, state_bytes BIGINT, "
-    "open_seconds DOUBLE, engine_seconds DOUBLE, log_seconds DOUBLE, views MAP<STRING, BIGINT>"
+    "open_seconds DOUBLE, engine_seconds DOUBLE, log_seconds DOUBLE, views MAP<STRING, BIGINT>, late BIGINT"
 )
 _HELP = {
     "rows": "Changes that the shard took in.",
@@ -30,13 +30,14 @@ _HELP = {
     "open_seconds": "Time to open the state.",
     "engine_seconds": "Time to apply the changes.",
     "log_seconds": "Time to write the log.",
+    "late": "Rows that came too late, and were dropped.",
 }
 
 
 @dataclass(frozen=True, slots=True)
 class Observed:
     """One shard's micro-batch: changes taken in, counters moved, rows stored and the bytes of all its state, seconds;
-    and of each view the rows of its delta that came from here."""
+    of each view the rows of its delta that came from here; and late rows that were dropped."""
 
     level: int
     shard: int
@@ -49,6 +50,7 @@ class Observed:
     engine_seconds: float
     log_seconds: float
     views: dict[str, int]
+    late: int
 
     def payload(self) -> bytes:
         return json.dumps(asdict(self)).encode()
@@ -77,8 +79,8 @@ def metrics(progress: Any) -> list[dict[str, Any]]:
     list of dict
         For each level and shard that had changes: `level`, `shard`, `version`, `rows` (changes taken in), `counters`
         (of join trees, moved), `stored` (rows), `state_bytes`, `open_seconds`, `engine_seconds`, `log_seconds`,
-        `skew` (its rows over the mean of its level's shards), and `views`, rows of the delta by view. Empty where the
-        micro-batch had no changes.
+        `skew` (its rows over the mean of its level's shards), `views`, rows of the delta by view, and `late`, rows of
+        tables with `lateness` that came too late and were dropped. Empty where the micro-batch had no changes.
 
     Examples
     --------

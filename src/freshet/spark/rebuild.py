@@ -12,7 +12,6 @@ that was interrupted is done again, or, if only the second of the two renames is
 
 from __future__ import annotations
 
-import functools
 import json
 import logging
 import os
@@ -20,28 +19,27 @@ import shutil
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from pyspark.sql import DataFrame, SparkSession, functions
+from pyspark.sql import SparkSession, functions
 
 from freshet.database.change_type import WEIGHT
 from freshet.errors import StateError
 from freshet.scalar.arrow import from_arrow
 from freshet.spark.block import Signed, to_block
 from freshet.spark.dispatch import shard_keys
-from freshet.spark.encode import BEGIN, BLOCKS, Sent, blocks_batch
+from freshet.spark.encode import BLOCKS, blocks_batch
 from freshet.spark.failure import plainly
 from freshet.spark.job import Job, ViewOutput
 from freshet.spark.level import Level
-from freshet.spark.pending import DIFFERENCE, pending
-from freshet.spark.record import JOB_RECORD, RECORD, Requested, claimed, recorded_job, views_changed
-from freshet.spark.resent import Refill, Resend, gone_refills, level_of, refills, table_order
+from freshet.spark.old_checkpoint import OldCheckpoint
+from freshet.spark.pending import DIFFERENCE
+from freshet.spark.record import JOB_RECORD, Requested, claimed
 from freshet.spark.shipped import ShippedJob, pack_job, read_job
 from freshet.spark.sink.folder import LocalFolder, open_folder
 from freshet.spark.snapshot import snapshot
-from freshet.spark.stored import StoredState, last_batch
+from freshet.spark.stored import last_batch
 
 NEW, BEFORE = ".rebuilding", ".before-rebuild"  # appended to the checkpoint's name
 _PARTS = "parts"  # of a rebuilding: what was read from the old checkpoint
@@ -58,7 +56,7 @@ def rebuild(
     folder = open_folder(spark, checkpoint)
     if not isinstance(folder, LocalFolder):
         raise StateError(f"{checkpoint} is not a folder of this machine and cannot be rebuilt; use another checkpoint")
-    old = _Old(spark, folder)
+    old = OldCheckpoint(spark, folder)
     new = Path(folder.path + NEW)
     shutil.rmtree(new, ignore_errors=True)
     new.mkdir(0o700)
@@ -88,102 +86,14 @@ def complete(spark: SparkSession, checkpoint: str) -> None:
             os.rename(new, folder.path)
 
 
-class _Old:
-    """A checkpoint as it is before it is rebuilt."""
-
-    def __init__(self, spark: SparkSession, folder: LocalFolder) -> None:
-        self.spark, self.folder, self.path = spark, folder, folder.path
-        batch = last_batch(folder)
-        stored = None if batch is None else StoredState(spark, self.path, self.path, batch, recorded_job(folder))
-        found = {} if stored is None else stored.levels()
-        if batch is None or stored is None or not found:
-            raise StateError(f"{self.path} holds no finished micro-batch to be rebuilt; use another checkpoint folder")
-        if max(int(name) for name in folder.names("offsets") if name.isdigit()) > batch:
-            raise StateError(
-                f"the last micro-batch of {self.path} was not finished; run the query as it was, then rebuild"
-            )
-        self.batch, self.stored = batch, stored
-        self.job = Job.from_text(next(iter(found.values()))[1])
-        self.numbers = {level: number for number, (level, _) in found.items()}
-        self.answers: dict[str, Path] = {}
-        self._check_operators(found)
-        self._check_pending()
-
-    def _check_operators(self, found: Mapping[int, Any]) -> None:
-        metadata = self.spark.read.format("state-metadata").load(self.path)
-        operators = metadata.select("operatorId").distinct().count()
-        if operators > len(found):
-            raise StateError(
-                f"{self.path} has {operators - len(found)} stateful steps of others, whose state cannot be taken over; "
-                "use another checkpoint folder"
-            )
-
-    def _check_pending(self) -> None:
-        if pending(self.path) is None:
-            return
-        first = self.stored.standing(self.numbers[0]).where("value.shard = 0 AND value.version = 1")
-        if first.count():
-            raise StateError(
-                f"{self.path} was rebuilt, and what that changed in the answers is not yet emitted; run the query "
-                "until its next micro-batch, then rebuild again"
-            )
-
-    def read(self, job: Job, asked: Requested, parts: Path) -> None:
-        """Reads the tables' rows, as blocks for the new job, and the answers of views that change."""
-        self.sources(job)  # refused before anything is read
-        frames = [self._refilled(each, job) for each in (*refills(self.job, job), *gone_refills(self.job, job))]
-        keys = shard_keys(job.shards)
-        begin = [(keys[0], level, BEGIN, b"") for level in sorted({0, job.begins or 0})]
-        frames.append(_frame(self.spark, begin))
-        functools.reduce(DataFrame.union, frames).write.parquet(str(parts / "blocks"))
-        for name in views_changed(self.folder.read(RECORD), asked):
-            view = next((v for v in self.job.views if v.name == name), None)
-            after = next((v for v in job.views if v.name == name), None)
-            if after is None:
-                continue
-            self.answers[name] = parts / f"answer{len(self.answers)}"
-            if view is not None and [f.type for f in view.fields] == [f.type for f in after.fields]:
-                answer = snapshot(self.spark, self.path, name).toDF(*(f.name for f in after.fields))
-                answer.write.parquet(str(self.answers[name]))
-
-    def _refilled(self, refill: Refill, job: Job) -> DataFrame:
-        level = level_of(refill, self.job)
-        if level not in self.numbers:  # nothing ever reached it
-            return self.spark.createDataFrame([], BLOCKS)
-        logs = self.stored.logs(self.numbers[level], [refill.stored])
-        resend = Resend(pack_job(self.job), pack_job(job), refill, self.path)
-        return logs.repartition(self.job.shards, "shard").mapInArrow(resend, BLOCKS)
-
-    # Places in the sources ------------------------------------------------------------------------------------
-
-    def offsets(self) -> list[str]:
-        lines = self.folder.read(f"offsets/{self.batch}").split("\n")
-        if lines[0] != "v1":
-            raise StateError(f"{self.path} stores offsets in format {lines[0]}, not v1; use another checkpoint folder")
-        return lines
-
-    def sources(self, job: Job) -> list[int | None]:
-        """Of each source of the new query, its number among those of the old one; None for a new one."""
-        count, order = len(self.offsets()) - 2, table_order(self.job, job)
-        names = [t.name.lower() for t in job.tables]
-        if count == 1 and len(order) == len(names):  # all tables are read from one stream
-            return [0]
-        if names == [t.name.lower() for t in self.job.tables]:
-            return list(range(count))
-        if count != len(self.job.tables):
-            raise StateError(
-                f"{self.path} has {count} sources for {len(self.job.tables)} tables, so it is unknown which is whose; "
-                "use another checkpoint folder"
-            )
-        return [order.get(name) for name in names]
-
-
-def _frame(spark: SparkSession, sent: list[Sent]) -> DataFrame:
-    return spark.createDataFrame([(k, level, s, bytearray(p)) for k, level, s, p in sent], BLOCKS)
-
-
 def _load(
-    spark: SparkSession, new: Path, old: _Old, job: Job, asked: Requested, sizes: Mapping[str, float], retained: int
+    spark: SparkSession,
+    new: Path,
+    old: OldCheckpoint,
+    job: Job,
+    asked: Requested,
+    sizes: Mapping[str, float],
+    retained: int,
 ) -> None:
     """Runs the new query over the blocks."""
     own = spark.newSession()
@@ -244,7 +154,7 @@ def _block(view: ViewOutput, batch: pa.RecordBatch) -> bytes:
     return to_block(Signed(columns, weights.astype(np.int64)))
 
 
-def _take_place(new: Path, old: _Old, job: Job) -> None:
+def _take_place(new: Path, old: OldCheckpoint, job: Job) -> None:
     """The new checkpoint goes on from the old one's place in the sources, as the same query."""
     number = old.batch + 1  # of the micro-batch that the rebuilding counts as
     for state in (new / "state").glob("*/*"):

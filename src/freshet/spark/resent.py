@@ -17,11 +17,10 @@ import pyarrow as pa
 from freshet.database.change_type import ChangeType
 from freshet.database.changes import null_column
 from freshet.errors import StateError
-from freshet.logical.query import TableSchema
+from freshet.logical.query import TableSchema, watermark_of
 from freshet.scalar.column import Column
-from freshet.scalar.lanes import pack
 from freshet.scalar.types import BIGINT, TINYINT
-from freshet.spark.block import Signed, from_block, joined
+from freshet.spark.block import Signed, from_block, joined, summed
 from freshet.spark.dispatch import first_copies
 from freshet.spark.encode import Sent, blocks_batch, passing, send
 from freshet.spark.failure import plainly
@@ -29,9 +28,6 @@ from freshet.spark.first_level import read_of
 from freshet.spark.job import Job, Normalized, Stream
 from freshet.spark.log import ShardFolder, read_entry
 from freshet.spark.shipped import ShippedJob, read_job
-from freshet.state.arena import Arena
-from freshet.state.enumeration import consolidate
-from freshet.state.strings import StringPool
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,8 +47,8 @@ def refills(old: Job, new: Job) -> list[Refill]:
         name = table.name.lower()
         if name not in known:
             continue
-        for stream in _kept(new, name):
-            source = next((s for s in _kept(old, name) if _serves(old, new, s, stream, name)), None)
+        for stream in kept_streams(new, name):
+            source = next((s for s in kept_streams(old, name) if _serves(old, new, s, stream, name)), None)
             if source is None:
                 raise StateError(
                     f"table {table.name}: the checkpoint does not hold all the rows and columns that the views read "
@@ -60,10 +56,19 @@ def refills(old: Job, new: Job) -> list[Refill]:
                     "sources from the beginning"
                 )
             found.setdefault(source.name, []).append(stream.name)
-    return [Refill(source, tuple(streams)) for source, streams in found.items()]
+    made = [Refill(source, tuple(streams)) for source, streams in found.items()]
+    return [*made, *_of_watermarks(old, new)]
 
 
-def _kept(job: Job, table: str) -> list[Stream]:
+def _of_watermarks(old: Job, new: Job) -> Iterator[Refill]:
+    """From where the watermarks of tables are filled."""
+    for mark in (watermark_of(t).name for t in new.tables if t.lateness is not None):
+        stored = next((s.name for s in old.streams if s.sources == (mark,)), None)
+        if stored is not None:
+            yield Refill(stored, tuple(s.name for s in new.streams if s.sources == (mark,)))
+
+
+def kept_streams(job: Job, table: str) -> list[Stream]:
     """The streams that a table's own changes go to, those of removed keys aside."""
     known = _normalized(job, table)
     return [s for s in job.streams if (s.name == known.stream if known is not None else s.sources == (table,))]
@@ -109,11 +114,38 @@ def _schema(job: Job, table: str) -> TableSchema:
 
 def _lacking(old: Job, new: Job, stream: Stream, table: str) -> str:
     """What keeps a stream from being filled, in words."""
-    stored = set().union(*(_places(old, new, s, table) for s in _kept(old, table)))
+    stored = set().union(*(_places(old, new, s, table) for s in kept_streams(old, table)))
     columns = [_schema(new, table).fields[c].name for c in sorted({*stream.columns} - stored)]
     if columns:
         return f"{', '.join(columns)} {'was' if len(columns) == 1 else 'were'} not read before"
     return "rows were filtered, or their columns are stored apart"
+
+
+def _stored(job: Job, log_folder: str | None, batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[Stream, Signed]]:
+    """The rows of streams in logs, each row in the first shard that has it."""
+    logs: dict[tuple[int, str], list[list[Any]]] = {}
+    for batch in batches:
+        for shard, stream, *entry in zip(*(c.to_pylist() for c in batch.columns), strict=True):
+            if stream is not None:
+                logs.setdefault((shard, stream), []).append(entry)
+    for shard, name in sorted(logs):
+        stream = _stream(job, name)
+        place = None if log_folder is None else ShardFolder(log_folder, stream.level, shard)
+        types = [f.type for f in stream.schema.fields]
+        blocks = (read_entry(place, *entry) for entry in logs.pop((shard, name)))
+        yield stream, _first_of(stream, shard, summed(joined([from_block(b, types) for b in blocks], types)))
+
+
+class RowCount:
+    """A function for mapInArrow: logs of one stored stream in, its rows counted out."""
+
+    def __init__(self, job: ShippedJob, log_folder: str | None) -> None:
+        self.job, self.log_folder = job, log_folder
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        with plainly():
+            counts = [int(rows.weights.sum()) for _, rows in _stored(read_job(self.job), self.log_folder, batches)]
+            yield pa.RecordBatch.from_arrays([pa.array(counts, pa.int64())], ["rows"])
 
 
 class Resend:
@@ -128,17 +160,7 @@ class Resend:
 
     def _sent(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         old, new = read_job(self.old), read_job(self.new)
-        logs: dict[tuple[int, str], list[list[Any]]] = {}
-        for batch in batches:
-            for shard, stream, *entry in zip(*(c.to_pylist() for c in batch.columns), strict=True):
-                if stream is not None:
-                    logs.setdefault((shard, stream), []).append(entry)
-        for shard, name in sorted(logs):
-            stream = _stream(old, name)
-            place = None if self.log_folder is None else ShardFolder(self.log_folder, stream.level, shard)
-            types = [f.type for f in stream.schema.fields]
-            blocks = (read_entry(place, *entry) for entry in logs.pop((shard, name)))
-            rows = _first_of(stream, shard, _summed(joined([from_block(b, types) for b in blocks], types)))
+        for stream, rows in _stored(old, self.log_folder, batches):
             yield blocks_batch(list(self._blocks(old, new, stream, rows)))
 
     def _blocks(self, old: Job, new: Job, stored: Stream, rows: Signed) -> Iterator[Sent]:
@@ -147,6 +169,9 @@ class Resend:
             stream = _stream(new, name)
             if gone is not None:
                 yield from send(stream, new.shards, _removals(old, new, gone, stream, rows))
+                continue
+            if stream.sources == stored.sources and stream.sources[0] in {watermark_of(t).name for t in new.tables}:
+                yield from send(stream, new.shards, rows) if len(rows) else ()
                 continue
             table = _table_of(old, stored)
             known = _normalized(new, table)
@@ -158,14 +183,6 @@ class Resend:
                 chosen = chosen.take(passing(stream, columns, len(rows)))
             if len(chosen):
                 yield from send(stream, new.shards, chosen)
-
-
-def _summed(rows: Signed) -> Signed:
-    """Each row once, with the sum of its weights where that is not 0."""
-    pool, weights = StringPool(Arena().scope("text")), rows.weights.copy()
-    chosen = np.empty(len(rows), np.int64)
-    chosen = chosen[: consolidate(pack(rows.columns, pool, len(rows)), weights, chosen)]
-    return Signed([c.take(chosen) for c in rows.columns], weights[chosen])
 
 
 def _first_of(stream: Stream, shard: int, rows: Signed) -> Signed:

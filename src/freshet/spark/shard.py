@@ -18,7 +18,7 @@ from freshet.engine.operators import maintain
 from freshet.engine.query import Select
 from freshet.engine.table import RowChange, Table
 from freshet.errors import ChangeError, EvaluationError
-from freshet.logical.query import CLOCK
+from freshet.logical.query import CLOCK, watermark_of
 from freshet.plans.model import AnyPlan, QueryPlan, inputs, schemas
 from freshet.scalar.column import Column
 from freshet.scalar.lanes import pack, unpack
@@ -50,14 +50,16 @@ class Shard:
         self.clock = next((s.name for s in job.streams if s.level == level and s.sources == (CLOCK.name,)), None)
         if only is not None and self.clock not in read:
             self.clock = None
-        self.streams: dict[str, Stream] = {
-            s.name: s for s in job.streams if s.level == level and (s.name in read or s.name == self.clock)
-        }
+        known = {watermark_of(t).name: t.name.lower() for t in job.tables if t.lateness is not None}
+        marks = {s.name: known[s.sources[0]] for s in job.streams if s.level == level and s.sources[0] in known}
+        self.marks = {table: name for name, table in marks.items() if only is None or name in read}
+        read |= {*self.marks.values(), *([] if self.clock is None else [self.clock])}
+        self.streams: dict[str, Stream] = {s.name: s for s in job.streams if s.level == level and s.name in read}
         self.normalized = {n.stream: n for n in job.normalized if n.stream in self.streams}
         self.tables: dict[str, Table] = {
             s.name: self.core.table(f"table{i}", s.schema) for i, s in enumerate(self.streams.values())
         }
-        self.core.tables = {name.lower(): table for name, table in self.tables.items()}
+        self.core.tables.update({name.lower(): table for name, table in self.tables.items()})
         self.keyed = {
             n.stream: Keyed(n, self.tables[n.stream], self.tables[n.gone])
             for n in self.normalized.values()
@@ -68,6 +70,8 @@ class Shard:
         self.judged = {name: s.sources[0] for name, s in self.streams.items() if s.sources[0] in tables}
         self.disputed = {name for name in self.judged if not job.alone(self.streams[name])}
         self.judged |= {n.stream: n.table for n in self.normalized.values()}
+        late = [t.name.lower() for t in job.tables if t.lateness is not None]
+        self.counted = {job.first_stream(name) for name in late}  # where their late rows are counted
         self.number = number
         self.operators = [o for o in operators if not o.constant]
         for i, o in enumerate(self.operators):

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from freshet.errors import UnsupportedError
-from freshet.logical.query import CLOCK, Field, RecursiveRows, TableSchema
+from freshet.logical.query import CLOCK, Field, RecursiveRows, TableSchema, Watermark, is_internal
 from freshet.plans.model import (
     AnyPlan,
     BagPlan,
@@ -101,7 +101,7 @@ class _Stages:
         if not self.tables:
             raise UnsupportedError("a query without tables never changes; read at least one table")
         streams = self._streams()
-        streams += tuple(clocks(streams, self.shards, "rows"))
+        streams += tuple(clocks(streams, self.shards, "rows", self.tables))
         if any(s.sources == (CLOCK.name,) for s in streams):
             self.tables.setdefault(CLOCK.name, CLOCK)
         for number, selects in self.over.items():
@@ -196,6 +196,11 @@ class _Stages:
             number = self._merge(split_distinct(made), number)
         return number
 
+    def _note(self, schema: TableSchema) -> None:
+        """A table that is read; the rows of others make a watermark."""
+        if not isinstance(schema, Watermark):
+            self.tables.setdefault(schema.name.lower(), schema)
+
     def _is_sized(self, plan: QueryPlan) -> bool:
         """Whether the rows of all that it reads are known."""
         return rows_of(plan, self.sizes).keys() >= {n.relation for n in plan.nodes if not n.generalized}
@@ -236,7 +241,7 @@ class _Stages:
             else:
                 assert isinstance(relation.source, TableSchema)
                 schema, sources = relation.source, (relation.source.name.lower(),)
-                self.tables.setdefault(sources[0], schema)
+                self._note(schema)
             dimensions = tuple(
                 _dimension(name, share, of.get(r, ()), grid.splits.get(d), r)
                 for d, (name, share, of) in enumerate(zip(grid.names, grid.shares, grid.hashed, strict=True))
@@ -254,9 +259,8 @@ class _Stages:
         leaf = f"leaf{len(self.uses)}"
         filters = tuple(_as_source(f) for f in node.filter)
         columns = used | set(schema.primary_key)
-        if schema.retention is not None:
-            columns |= {schema.retention.column}
-        if schema == CLOCK:
+        columns |= {rule.column for rule in (schema.retention, schema.lateness) if rule is not None}
+        if is_internal(schema):
             grid = everywhere(self.shards)
         self.uses.append(_Use(operator, leaf, sources, schema, level, grid, filters, frozenset(columns)))
         return replace(plan.relations[node.relation], source=replace(schema, name=leaf))
@@ -295,7 +299,7 @@ class _Stages:
                 schema = each.relations[node.relation].source
                 if isinstance(schema, TableSchema) and not isinstance(schema, RecursiveRows):
                     name = schema.name.lower()
-                    self.tables.setdefault(name, schema)
+                    self._note(schema)
                     relations[node.relation] = self._use(
                         operator, each, node, (name,), schema, level, grid, used[node.relation]
                     )

@@ -8,19 +8,23 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from freshet.database.change_type import WEIGHT
+from freshet.database.changes import null_column
+from freshet.database.lateness import FINAL
 from freshet.errors import ChangeError, EvaluationError
 from freshet.scalar.arrow import to_arrow
 from freshet.scalar.types import BIGINT, TINYINT, Type
-from freshet.spark.block import Signed, from_block, joined, to_block
-from freshet.spark.clock import clock_change, expiring, time_of, unexpired
+from freshet.spark.block import Signed, from_block, joined, summed, to_block
+from freshet.spark.clock import clock_change, expiring, late, time_of, unexpired
 from freshet.spark.dispatch import shard_keys
 from freshet.spark.disputed import DisputedError
 from freshet.spark.encode import BEGIN, Sent, send, send_table
-from freshet.spark.job import Job
+from freshet.spark.job import Job, Stream
 from freshet.spark.normalize import normalize
 from freshet.spark.quarantine import QUARANTINE, Refused, refused_block, to_json
 from freshet.spark.shard import Shard
 from freshet.state.rows import Rows
+
+_DELETES_FINAL = f"deletes a row before the watermark: {FINAL}"
 
 
 def read_block(shard: Shard, stream: str, payload: bytes) -> Signed:
@@ -36,6 +40,7 @@ class Received:
     passed: dict[str, Signed] = field(default_factory=dict)
     log: list[tuple[str, bytes]] = field(default_factory=list)
     refused: list[Refused] = field(default_factory=list)
+    late: int = 0  # rows that came too late, and were dropped
 
     def add(self, name: str, rows: Signed, blocks: Sequence[bytes] | None = None) -> None:
         self.changes[name] = rows
@@ -55,21 +60,30 @@ class Received:
 
 def take_in(shard: Shard, arrived: Mapping[str, Sequence[bytes]], quarantine: bool) -> Received:
     received = Received()
-    now = _take_time(shard, received, arrived)
+    now = _take_time(shard, received, arrived, shard.clock)
+    marks = {table: time_of(shard.tables[name]) for table, name in shard.marks.items()}
+    for name in shard.marks.values():
+        _take_time(shard, received, arrived, name)
     expired = {name: rows for name, table in shard.tables.items() if (rows := expiring(table, now)) is not None}
-    for name, blocks in sorted(arrived.items()):
-        if name in (BEGIN, shard.clock):
+    keyed = {name for name in expired if name in shard.keyed}  # which says itself what becomes of their keys
+    for name, blocks in sorted({**dict.fromkeys(keyed, ()), **arrived}.items()):
+        if name in (BEGIN, shard.clock, *shard.marks.values()):
             continue
         types = [f.type for f in shard.streams[name].schema.fields]
         known = shard.normalized.get(name)
         if known is None and not (quarantine and name in shard.judged):
             sent = joined([from_block(b, types) for b in blocks], types)
             rows = unexpired(shard.streams[name].schema, sent, now)
+            rows, final = _in_time(shard, received, name, rows, marks)
+            if len(final):
+                gone = _shown(shard, name, rows, final[0])
+                raise ChangeError(f"{_DELETES_FINAL} (the row is {gone})", shard.streams[name].sources[0])
             received.add(name, rows, blocks if rows is sent else None)
             continue
         if known is not None and known.ordered:
             types[-1:] = [TINYINT, BIGINT]
-            whole = normalize(shard.keyed[name], joined([from_block(b, types) for b in blocks], types))
+            given = joined([from_block(b, types) for b in blocks], types) if blocks else _nothing(types)
+            whole = normalize(shard.keyed[name], given, now)
             received.add(name, whole.stored)
             received.add(known.gone, whole.gone)
             received.passed[name] = whole.passed
@@ -80,8 +94,12 @@ def take_in(shard: Shard, arrived: Mapping[str, Sequence[bytes]], quarantine: bo
             flags = [from_block(b, [*types, TINYINT]).columns[-1].data for b in blocks]
             rows, completed = shard.completed(name, rows, np.concatenate(flags) != 0)
         given, rows = rows, unexpired(shard.streams[name].schema, rows, now)
+        rows, final = _in_time(shard, received, name, rows, marks)
         completed = completed or rows is not given
-        bad = shard.check(name, joined([rows, expired[name]], types) if name in expired else rows)
+        others = np.setdiff1d(np.arange(len(rows)), final)
+        checked = rows.take(others) if len(final) else rows
+        found = shard.check(name, joined([checked, expired[name]], types) if name in expired else checked)
+        bad = {int(others[row]): reason for row, reason in found.items()} | dict.fromkeys(final, _DELETES_FINAL)
         if bad and quarantine and name in shard.disputed:
             chosen = sorted(bad)
             reasons = [bad[row] for row in chosen]
@@ -96,20 +114,52 @@ def take_in(shard: Shard, arrived: Mapping[str, Sequence[bytes]], quarantine: bo
         own = shard.reports(name, rows) if bad else ()
         received.refused += [(table, _shown(shard, name, rows, row), bad[row]) for row in sorted(bad) if own[row]]
     for name, rows in expired.items():
+        if name in keyed:
+            continue
         received.remove(name, rows, [f.type for f in shard.streams[name].schema.fields])
     return received
 
 
-def _take_time(shard: Shard, received: Received, arrived: Mapping[str, Sequence[bytes]]) -> int | None:
-    """Takes in the times that have come; returns the clock's time in this transaction."""
-    if shard.clock is None:
+def _take_time(
+    shard: Shard, received: Received, arrived: Mapping[str, Sequence[bytes]], name: str | None
+) -> int | None:
+    """Takes in the times that have come; returns the time of that clock in this transaction."""
+    if name is None:
         return None
-    clock = shard.tables[shard.clock]
-    moved = clock_change(clock, [from_block(b, clock.types) for b in arrived.get(shard.clock, ())])
+    clock = shard.tables[name]
+    moved = clock_change(clock, [from_block(b, clock.types) for b in arrived.get(name, ())])
     if len(moved):
-        received.add(shard.clock, moved)
+        received.add(name, moved)
         return int(moved.columns[0].data[-1])
     return time_of(clock)
+
+
+def _in_time(
+    shard: Shard, received: Received, name: str, rows: Signed, marks: Mapping[str, int | None]
+) -> tuple[Signed, list[int]]:
+    """The rows without late ones, which are counted; and which of them would take final rows."""
+    stream = shard.streams[name]
+    known = shard.normalized.get(name)
+    mark = marks.get(stream.sources[0] if known is None else known.table)
+    is_late = late(stream.schema, rows, mark)
+    if not is_late.any():
+        return rows, []
+    if (rows.weights[is_late] < 0).any():  # of equal rows only the sum counts
+        rows = joined([rows.take(np.flatnonzero(~is_late)), summed(rows.take(np.flatnonzero(is_late)))], _types(stream))
+        is_late = late(stream.schema, rows, mark)
+    dropped = is_late & (rows.weights > 0)
+    if name in shard.counted:
+        received.late += int(rows.weights[dropped & shard.reports(name, rows)].sum())
+    kept = rows.take(np.flatnonzero(~dropped))
+    return kept, np.flatnonzero(is_late[~dropped]).tolist()
+
+
+def _nothing(types: Sequence[Type]) -> Signed:
+    return Signed([null_column(t, 0) for t in types], np.empty(0, np.int64))
+
+
+def _types(stream: Stream) -> list[Type]:
+    return [f.type for f in stream.schema.fields]
 
 
 def _shown(shard: Shard, name: str, rows: Signed, row: int) -> str:

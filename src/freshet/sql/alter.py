@@ -7,7 +7,8 @@ from dataclasses import replace
 
 from sqlglot import exp
 
-from freshet.logical.query import NEW_COLUMN, AlterTable, Field, ForeignKey, TableSchema
+from freshet.logical.query import NEW_COLUMN, Field, ForeignKey, TableSchema
+from freshet.logical.statements import AlterTable
 from freshet.sql.datatype import bind_type
 from freshet.sql.definitions import Definitions
 from freshet.sql.output_names import RESERVED
@@ -92,6 +93,9 @@ class _Altering:
             self.statement.fail(f"column {field.name} is in the primary key; create another table", column)
         if kept is not None and was == kept.column:
             self.statement.fail(f"rows stay by column {field.name}; create another table", column)
+        late = self.schema.lateness
+        if late is not None and was == late.column:
+            self.statement.fail(f"rows are late by column {field.name}; create another table", column)
         if len(self.columns) == 1:
             self.statement.fail(f"table {self.schema.name} has only this column; drop the table", column)
         del self.columns[at]
@@ -112,6 +116,7 @@ class _Altering:
             primary_key=_moved(old.primary_key, places),
             foreign_keys=tuple(ForeignKey(_moved(k.columns, places), k.table, k.to_columns) for k in keys),
             retention=None if old.retention is None else replace(old.retention, column=places[old.retention.column]),
+            lateness=None if old.lateness is None else replace(old.lateness, column=places[old.lateness.column]),
         )
         return AlterTable(schema, tuple(was for was, _ in self.columns))
 

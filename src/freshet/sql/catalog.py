@@ -62,7 +62,8 @@ class Catalog(Definitions):
             Takes a ``pyarrow.Array`` for each argument, all of one length, and returns as many values: an Arrow array,
             a numpy array or a list.
         returns
-            The type of its values, as in SQL.
+            The type of its values, as in SQL. ``TABLE(a INT, b STRING)`` makes a table function, each value of which
+            is a list of rows.
         deterministic
             Whether it always gives the same value for the same arguments. Views call only such functions.
 

@@ -6,8 +6,9 @@ from collections.abc import Sequence
 
 from sqlglot import exp
 
-from freshet.logical.query import AnyQuery, Delete, Insert, TableSchema, Update
+from freshet.logical.query import AnyQuery, TableSchema
 from freshet.logical.rewrite.push_not import push
+from freshet.logical.statements import Delete, Insert, Update
 from freshet.scalar.expression import Expression
 from freshet.sql.definitions import Definitions
 from freshet.sql.scalar import ScalarBinder

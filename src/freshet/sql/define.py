@@ -7,19 +7,8 @@ from collections.abc import Mapping
 from sqlglot import exp
 from sqlglot.tokenizer_core import TokenType
 
-from freshet.logical.query import (
-    CreateIndex,
-    CreateTable,
-    CreateView,
-    Definition,
-    DropIndex,
-    DropTable,
-    DropView,
-    Field,
-    ForeignKey,
-    Retention,
-    TableSchema,
-)
+from freshet.logical.query import Field, ForeignKey, Lateness, Retention, TableSchema
+from freshet.logical.statements import CreateIndex, CreateTable, CreateView, Definition, DropIndex, DropTable, DropView
 from freshet.scalar.types import DATE, TIMESTAMP
 from freshet.sql.datatype import bind_type
 from freshet.sql.definitions import Definitions
@@ -29,7 +18,7 @@ from freshet.sql.select import SelectBinder
 from freshet.sql.source import Statement, closest_first, sql_of
 
 #: What a table may have besides columns and keys.
-_TABLE_PROPERTIES = ("retain", "retain_by")
+_TABLE_PROPERTIES = ("retain", "retain_by", "lateness", "lateness_by")
 _BEGINNINGS = (TokenType.SELECT, TokenType.WITH, TokenType.VALUES)
 
 
@@ -104,7 +93,7 @@ def _create_view(node: exp.Expr, statement: Statement, catalog: Definitions) -> 
     if node.args.get("expression") is None:
         statement.fail(f"view {name} has no query; write AS SELECT ...", node.this)
     _check_free(name, node, node.this, statement, catalog)
-    query = SelectBinder(statement, catalog).query(node.args["expression"])
+    query = SelectBinder(statement, catalog).whole(node.args["expression"])
     check_reserved(query, statement)
     for field in query.fields:
         if field.type.name == "VOID":
@@ -157,7 +146,8 @@ def _table_properties(node: exp.Expr, statement: Statement) -> dict[str, exp.Exp
     for extra in _properties(node):
         name = extra.name.lower() if type(extra) is exp.Property else ""
         if name not in _TABLE_PROPERTIES or not isinstance(extra.args["value"], exp.Literal):
-            statement.refuse(f"{sql_of(extra)} on a table", "give only columns, keys, retain and retain_by", "TABLE")
+            listed = "retain, retain_by, lateness and lateness_by"
+            statement.refuse(f"{sql_of(extra)} on a table", f"give only columns, keys, {listed}", "TABLE")
         found[name] = extra.args["value"]
     return found
 
@@ -227,27 +217,31 @@ class _TableReader:
             self.statement.fail(f"table {self.name} has no columns; give it one", "TABLE")
         key = tuple(self._position(c) for c in self.key)
         fields = (Field(f.name, f.type, f.nullable and i not in key) for i, f in enumerate(self.fields))
-        return TableSchema(self.name, tuple(fields), key, tuple(self._foreign(*f) for f in self.foreign),
-                           self._retention(properties))  # fmt: skip
+        retained, late = self._by_time("retain", properties, 1), self._by_time("lateness", properties, 0)
+        return TableSchema(
+            self.name, tuple(fields), key, tuple(self._foreign(*f) for f in self.foreign),
+            None if retained is None else Retention(*retained), lateness=None if late is None else Lateness(*late),
+        )  # fmt: skip
 
-    def _retention(self, properties: Mapping[str, exp.Expr]) -> Retention | None:
-        """WITH (retain = '1 day', retain_by = 'ts'); the column need not be named where there is one that can be."""
-        length, by = properties.get("retain"), properties.get("retain_by")
+    def _by_time(self, word: str, properties: Mapping[str, exp.Expr], least: int) -> tuple[int, int] | None:
+        """WITH (retain = '1 day', retain_by = 'ts'): the column, and the length of time in microseconds. The column
+        need not be named where there is one that can be."""
+        length, by = properties.get(word), properties.get(f"{word}_by")
         if length is None:
             if by is not None:
-                self.statement.fail("retain_by without retain; say how long rows stay, as in retain = '1 day'", by)
+                self.statement.fail(f"{word}_by without {word}; give a length of time, as in {word} = '1 day'", by)
             return None
         size = bind_interval(exp.Interval(this=length.copy()), self.statement)
-        if size.type.name != "MICROS" or not isinstance(size.value, int) or size.value <= 0:
-            self.statement.fail(f"rows cannot stay for '{length.name}'; write a length of time such as '1 day'", length)
+        if size.type.name != "MICROS" or not isinstance(size.value, int) or size.value < least:
+            self.statement.fail(f"{word} cannot be '{length.name}'; write a length of time such as '1 day'", length)
         times = [i for i, f in enumerate(self.fields) if f.type in (TIMESTAMP, DATE)]
         if by is None and len(times) != 1:
-            self.statement.fail("retain needs the column of the rows' time; name it, as in retain_by = 'ts'", length)
+            self.statement.fail(f"{word} needs the column of the rows' time; name it, as in {word}_by = 'ts'", length)
         column = times[0] if by is None else self._position(exp.to_identifier(by.name))
         if column not in times:
             wrong = f"column {by.name if by else ''} is {self.fields[column].type}"
-            self.statement.fail(f"{wrong}; rows stay by a TIMESTAMP or DATE", by)
-        return Retention(column, size.value)
+            self.statement.fail(f"{wrong}; {word} goes by a TIMESTAMP or DATE", by)
+        return column, size.value
 
     def _foreign(self, columns: list[exp.Identifier], reference: exp.Expr) -> ForeignKey:
         target = reference.this

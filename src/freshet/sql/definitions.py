@@ -11,7 +11,8 @@ from dataclasses import dataclass, field
 from typing import Self
 
 from freshet.errors import PlanError
-from freshet.logical.query import AnyQuery, DropTable, DropView, TableSchema
+from freshet.logical.query import AnyQuery, TableSchema
+from freshet.logical.statements import DropTable, DropView
 from freshet.scalar.functions.python import PythonFunction
 
 

@@ -24,7 +24,7 @@ from freshet.scalar.types import BOOLEAN
 from freshet.sql.binder import Binder, Draft, SelfReference
 from freshet.sql.common_table import read_from
 from freshet.sql.full_join import join_full
-from freshet.sql.generator import bind_generator, generator_of, lateral_of
+from freshet.sql.generator import bind_generator, generator_of, lateral_of, table_function_of
 from freshet.sql.limit import as_bag
 from freshet.sql.pivot import without_pivot
 from freshet.sql.scope import Columns, Entry, NameScope, Seat
@@ -46,7 +46,9 @@ def bind_from(binder: Binder, select: exp.Select, scope: NameScope, draft: Draft
 
 def _bind_item(binder: Binder, node: exp.Expr, scope: NameScope, draft: Draft) -> Columns:
     statement, start = binder.statement, len(scope.entries)
-    generator = generator_of(node.this, statement) if isinstance(node, exp.Table) else None
+    generator = None
+    if isinstance(node, exp.Table):
+        generator = generator_of(node.this, statement) or table_function_of(node.this, statement)
     if generator is not None:
         statement.only(node, ("this", "alias", "joins"))
         alias = node.args.get("alias")

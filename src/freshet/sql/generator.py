@@ -1,4 +1,5 @@
-"""EXPLODE, POSEXPLODE and INLINE: the rows of FROM, each once for every element of an array or map.
+"""EXPLODE, POSEXPLODE and INLINE: the rows of FROM, each once for every element of an array or map. Functions in Python
+that return rows are called in the same places.
 
 Law: a generator reads the rows on its left, so those become one relation with the elements as further columns. Where it
 reads a single relation that every row has, only that relation does: the others are joined to it as before.
@@ -56,9 +57,15 @@ def generator_of(node: exp.Expr | None, statement: Statement) -> WrittenGenerato
     return WrittenGenerator(node, name.removesuffix("outer"), args[0], outer=name.endswith("outer"))
 
 
+def table_function_of(node: exp.Expr | None, statement: Statement) -> WrittenGenerator | None:
+    """A call of a function in Python whose values are rows: INLINE of it."""
+    known = statement.functions.get(node.name.lower()) if isinstance(node, exp.Anonymous) else None
+    return WrittenGenerator(node, "inline", node) if node is not None and known is not None and known.is_table else None
+
+
 def lateral_of(node: exp.Lateral, statement: Statement) -> WrittenGenerator | None:
     """The generator of LATERAL VIEW or LATERAL."""
-    made = generator_of(node.this, statement)
+    made = generator_of(node.this, statement) or table_function_of(node.this, statement)
     if made is None:
         return None
     statement.only(node, ("this", "alias", "view", "outer"))

@@ -9,9 +9,10 @@ from typing import TypeVar
 from sqlglot import exp
 
 from freshet.errors import SqlError
-from freshet.logical.query import (
+from freshet.logical.query import AnyQuery, is_query
+from freshet.logical.rewrite import rewrite
+from freshet.logical.statements import (
     AlterTable,
-    AnyQuery,
     Bracket,
     CreateTable,
     CreateView,
@@ -20,10 +21,8 @@ from freshet.logical.query import (
     DropView,
     Insert,
     Update,
-    is_query,
 )
-from freshet.logical.query import Statement as Bound
-from freshet.logical.rewrite import rewrite
+from freshet.logical.statements import Statement as Bound
 from freshet.sql.alter import bind_alter
 from freshet.sql.change import bind_delete, bind_insert, bind_update
 from freshet.sql.define import bind_create, bind_drop
@@ -160,7 +159,7 @@ def _rewritten(bound: Bound, catalog: Definitions) -> Bound:
 
 
 def _bind_query(node: exp.Expr, statement: Statement, catalog: Definitions) -> Bound:
-    return named_apart(SelectBinder(statement, catalog).query(node, ordered=True))
+    return named_apart(SelectBinder(statement, catalog).whole(node, ordered=True))
 
 
 _BINDERS: tuple[

@@ -1,7 +1,9 @@
-"""Functions written in Python, as their users define them: a name that SQL can call, and a type."""
+"""Functions written in Python, as their users define them: a name that SQL can call, and a type. TABLE(a INT, b STRING)
+is the type of rows: ARRAY<STRUCT<a: INT, b: STRING>>."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -20,8 +22,10 @@ def python_function(name: str, body: Callable[..., Any], returns: str, determini
         raise SqlError(f"function {name} is a {type(body).__name__}; give something that can be called")
     if not name.isidentifier() or not name.isascii():
         raise SqlError(f"{name!r} is not a name that SQL can call; use letters, digits and _")
+    columns = re.fullmatch(r"\s*TABLE\s*\((.*)\)\s*", returns, re.IGNORECASE | re.DOTALL)
+    kind = f"ARRAY<STRUCT<{columns[1]}>>" if columns else returns
     try:
-        (statement,) = SqlText(f"SELECT {name}(1), CAST(NULL AS {returns})").statements()
+        (statement,) = SqlText(f"SELECT {name}(1), CAST(NULL AS {kind})").statements()
         call, cast = statement.parse().expressions
     except (SqlError, ValueError):
         raise SqlError(f"function {name} cannot return {returns!r}, or has a name that SQL reads as a word") from None

@@ -18,9 +18,10 @@ from freshet.scalar.clock import Now
 from freshet.scalar.expression import FALSE, NULL, TRUE, Expression, Literal
 from freshet.scalar.functions.python import PythonFunction
 from freshet.scalar.types import Type
+from freshet.sql import function_nodes
 from freshet.sql.calls import ARITHMETIC, BINARY, CALLS, NONDETERMINISTIC, SPELLED
 from freshet.sql.clauses import CHAINS, operands
-from freshet.sql.datatype import bind_type, schema_type
+from freshet.sql.datatype import bind_type
 from freshet.sql.lambdas import LambdaBinder, lambda_call_of
 from freshet.sql.literal import as_written, bind_interval, bind_number, computed, has_suffix
 from freshet.sql.row_value import RowComparison, row_of
@@ -80,7 +81,7 @@ class ScalarBinder:
             return self.lambdas.call(*called, node)
         if isinstance(node, exp.Identifier):
             variable = self.lambdas.variable(node)
-            return self._unknown(node) if variable is None else variable
+            return self.unknown(node) if variable is None else variable
         for kind, slots, method in _FORMS:
             if isinstance(node, kind):
                 if slots is not None:
@@ -104,7 +105,7 @@ class ScalarBinder:
         if call:
             self.statement.only(node, call.slots)
             return self._call(call.name, call.arguments(node), node)
-        return self._unknown(node)
+        return self.unknown(node)
 
     def _arithmetic(self, node: exp.Expr) -> Expression:
         """a + b - c is (a + b) - c. A long chain is deep on its left side, so this loops instead of recursing."""
@@ -203,12 +204,12 @@ class ScalarBinder:
 
     def _dot(self, node: exp.Expr) -> Expression:
         if not isinstance(node.expression, exp.Identifier):
-            return self._unknown(node)
+            return self.unknown(node)
         return self.build("field", [self.bind(node.this), Literal(types.STRING, node.expression.name)], node)
 
     def _bracket(self, node: exp.Expr) -> Expression:
         if len(node.expressions) != 1:
-            return self._unknown(node)
+            return self.unknown(node)
         return self.build("item", [self.bind(node.this), self.bind(node.expressions[0])], node)
 
     def _struct(self, node: exp.Expr) -> Expression:
@@ -264,7 +265,7 @@ class ScalarBinder:
             return self.build("is_null", [operand], node)
         if isinstance(test, exp.Boolean):
             return self.build("not_distinct", [operand, TRUE if test.this else FALSE], node)
-        return self._unknown(node)
+        return self.unknown(node)
 
     def _between(self, node: exp.Expr) -> Expression:
         if row_of(node.this):
@@ -315,6 +316,9 @@ class ScalarBinder:
 
     def _cast(self, node: exp.Expr) -> Expression:
         value, to = self.bind(node.this), bind_type(node.args["to"], self.statement)
+        if node.args["to"].this == exp.DataType.Type.TIMESTAMPNTZ and value.type.name == "STRING":
+            attempts = isinstance(node, exp.TryCast)
+            return self.build("try_to_timestamp_ntz" if attempts else "to_timestamp_ntz", [value], node)
         if isinstance(node, exp.TryCast):
             try:
                 return functions.try_cast(value, to)
@@ -323,55 +327,14 @@ class ScalarBinder:
         made = self.cast(value, to, node)
         return as_written(made) if has_suffix(node) else computed(made)
 
-    def _to_date(self, node: exp.Expr) -> Expression:
-        operand = self.bind(node.this)
-        return operand if operand.type == types.DATE else self.cast(operand, types.DATE, node)
-
     def _escape(self, node: exp.Expr) -> Expression:
         name, pattern = BINARY.get(type(node.this)), node.this.args.get("expression")
         if name not in ("like", "ilike") or isinstance(pattern, (exp.Any, exp.All)):
-            return self._unknown(node)
+            return self.unknown(node)
         self.statement.only(node.this, _BOTH)
         parts = [node.this.this, pattern, node.expression]
         bound = self.build(name, [self.bind(p) for p in parts], node)
         return self.build("not", [bound], node) if node.this.args.get("negate") else bound
-
-    def _add_days(self, node: exp.Expr) -> Expression:
-        if node.text("unit").upper() not in ("", "DAY"):
-            return self._unknown(node)
-        return self.build("date_add", [self.bind(node.this), self.bind(node.expression)], node)
-
-    def _trim(self, node: exp.Expr) -> Expression:
-        name = {"LEADING": "ltrim", "TRAILING": "rtrim"}.get(node.text("position").upper(), "trim")
-        chars = node.args.get("expression")
-        return self.build(name, [self.bind(p) for p in (node.this, chars) if p is not None], node)
-
-    def _initcap(self, node: exp.Expr) -> Expression:
-        if node.args.get("expression") not in (None, exp.Literal.string(" ")):  # the parser notes Spark's word mark
-            return self._unknown(node)
-        return self.build("initcap", [self.bind(node.this)], node)
-
-    def _pad(self, node: exp.Expr) -> Expression:
-        parts = (node.this, node.expression, node.args.get("fill_pattern"))
-        name = "lpad" if node.args.get("is_left") else "rpad"
-        return self.build(name, [self.bind(p) for p in parts if p is not None], node)
-
-    def _extract(self, node: exp.Expr) -> Expression:
-        return self.build("date_part", [Literal(types.STRING, node.name), self.bind(node.expression)], node)
-
-    def _days_between(self, node: exp.Expr) -> Expression:
-        end, start = (e.this if isinstance(e, exp.TsOrDsToDate) else e for e in (node.this, node.expression))
-        if node.args.get("unit") is None:
-            return self.build("datediff", [self.bind(end), self.bind(start)], node)
-        return self._between_moments(node, start, end)
-
-    def _between_moments(self, node: exp.Expr, start: exp.Expr, end: exp.Expr) -> Expression:
-        unit = Literal(types.STRING, node.text("unit"))
-        return self.build("timestampdiff", [unit, self.bind(start), self.bind(end)], node)
-
-    def _add_units(self, node: exp.Expr) -> Expression:
-        unit = Literal(types.STRING, node.text("unit"))
-        return self.build("timestampadd", [unit, self.bind(node.expression), self.bind(node.this)], node)
 
     def _anonymous(self, node: exp.Expr) -> Expression:
         name = node.name.lower()
@@ -386,15 +349,8 @@ class ScalarBinder:
         if name not in SPELLED:
             self.statement.refuse(f"function {name}", "compute it before the change arrives, into a column", node)
         if name == "from_json":
-            return self._from_json(node)
+            return function_nodes.from_json(self, node)
         return self._call(name, node.expressions, node)
-
-    def _from_json(self, node: exp.Expr) -> Expression:
-        """FROM_JSON reads the type that its second argument is the text of: NULL of that type stands for it."""
-        if len(node.expressions) != 2 or not node.expressions[1].is_string:
-            self.statement.refuse(sql_of(node), "write FROM_JSON(text, 'a INT, b STRING')", node)
-        schema = Literal(schema_type(node.expressions[1], self.statement), None)
-        return self.build("from_json", [self.bind(node.expressions[0]), schema], node)
 
     def _python(self, function: PythonFunction, node: exp.Expr) -> Expression:
         if not function.deterministic and self.statement.now is None:
@@ -444,7 +400,7 @@ class ScalarBinder:
         remedy = "its value changes over time, so store it in a column instead"
         self.statement.refuse(f"{what} in a maintained query", remedy, node)
 
-    def _unknown(self, node: exp.Expr) -> Expression:
+    def unknown(self, node: exp.Expr) -> Expression:
         if isinstance(node, exp.Dot) and isinstance(node.expression, exp.Anonymous):
             written = f"{sql_of(node.this)}.{node.expression.name}"
             self.statement.refuse(f"function {written}", "compute it before the change arrives, into a column", node)
@@ -479,22 +435,22 @@ _FORMS: tuple[tuple[_Kinds, tuple[str, ...] | None, _Method], ...] = (
     (exp.Case, ("this", "ifs", "default"), ScalarBinder._case),
     (exp.If, ("this", "true", "false"), ScalarBinder._if),
     (exp.Cast, ("this", "to"), ScalarBinder._cast),
-    (exp.TsOrDsToDate, ("this",), ScalarBinder._to_date),
-    (exp.TsOrDsAdd, ("this", "expression", "unit"), ScalarBinder._add_days),
+    (exp.TsOrDsToDate, ("this",), function_nodes.to_date),
+    (exp.TsOrDsAdd, ("this", "expression", "unit"), function_nodes.add_days),
     (exp.Escape, ("this", "expression"), ScalarBinder._escape),
-    (exp.Trim, ("this", "expression", "position"), ScalarBinder._trim),
-    (exp.Initcap, ("this", "expression"), ScalarBinder._initcap),
+    (exp.Trim, ("this", "expression", "position"), function_nodes.trim),
+    (exp.Initcap, ("this", "expression"), function_nodes.initcap),
     (exp.HexString, ("this",), ScalarBinder._bytes),
     (exp.RawString, ("this",), lambda self, node: Literal(types.STRING, node.this)),
-    (exp.Pad, ("this", "expression", "fill_pattern", "is_left"), ScalarBinder._pad),
-    (exp.Extract, ("this", "expression"), ScalarBinder._extract),
-    (exp.DateDiff, ("this", "expression", "unit"), ScalarBinder._days_between),
+    (exp.Pad, ("this", "expression", "fill_pattern", "is_left"), function_nodes.pad),
+    (exp.Extract, ("this", "expression"), function_nodes.extract),
+    (exp.DateDiff, ("this", "expression", "unit"), function_nodes.days_between),
     (
         exp.TimestampDiff,
         ("this", "expression", "unit"),
-        lambda self, node: self._between_moments(node, node.expression, node.this),
+        lambda self, node: function_nodes.between_moments(self, node, node.expression, node.this),
     ),
-    (exp.TimestampAdd, ("this", "expression", "unit"), ScalarBinder._add_units),
+    (exp.TimestampAdd, ("this", "expression", "unit"), function_nodes.add_units),
     (exp.Window, None, ScalarBinder._window),
     (tuple(NEEDS_OVER), None, ScalarBinder._without_over),
     ((exp.Rand, exp.Randn, exp.Uuid, exp.Shuffle, exp.CurrentUser), None, ScalarBinder._nondeterministic),

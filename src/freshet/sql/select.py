@@ -12,7 +12,9 @@ from dataclasses import replace
 
 from sqlglot import exp
 
+from freshet.errors import UnsupportedError
 from freshet.logical.extent import check_parts, check_relations
+from freshet.logical.final import emit_final
 from freshet.logical.query import AnyQuery
 from freshet.scalar.expression import Expression
 from freshet.sql.binder import Binder, CommonTable, Draft
@@ -31,6 +33,16 @@ from freshet.sql.values import bind_values
 
 
 class SelectBinder(Binder):
+    def whole(self, node: exp.Expr, ordered: bool = False) -> AnyQuery:
+        """The query of a statement, which may end with EMIT FINAL."""
+        bound = self.query(node, ordered)
+        if not self.statement.final:
+            return bound
+        try:
+            return emit_final(bound)
+        except UnsupportedError as e:
+            raise self.statement.placed(e, None) from None
+
     def query(self, node: exp.Expr, ordered: bool = False) -> AnyQuery:
         """`ordered`: whether the caller reads the rows in the written order; otherwise they are a bag."""
         bound = self._query(node, ordered)

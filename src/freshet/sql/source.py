@@ -83,6 +83,9 @@ _NOT_HEX = re.compile(r"(?i)\bx'[^']*[^'0-9a-f][^']*'|\bx\"[^\"]*[^\"0-9a-f][^\"
 _MARK = "\ufeff"  # a byte order mark, with which some files begin
 
 
+#: What the name of a table may follow.
+_BEFORE_NAMES = (TokenType.FROM, TokenType.JOIN, TokenType.COMMA, TokenType.DOT)
+
 LEVELS = "levels"  # how many iterations of a recursive query may have rows, where that is written
 PREDICATE = "predicate"  # marks a condition without parentheses
 
@@ -235,6 +238,7 @@ class Statement:
         self.once = False  # whether it is a one-time query, in which LIMIT without ORDER BY may return any rows
         self.functions: Mapping[str, PythonFunction] = {}
         self.now: int | None = None  # what NOW() is, where the statement runs once; else time passes
+        self.final = _ends_final(tokens)
 
     def parse(self) -> exp.Expr:
         wrong = misplaced(self.tokens)
@@ -245,7 +249,7 @@ class Statement:
                 message = f"0x{token.text} is not a number in Spark; write it in decimal, or bytes as X'{token.text}'"
                 raise SqlError(message, self.source.text, *self.source.place(token.start))
         try:
-            parsed = Reader().parser().parse(self.tokens, self.source.text)
+            parsed = Reader().parser().parse(self.tokens[:-2] if self.final else self.tokens, self.source.text)
         except ParseError as error:
             first = error.errors[0] if error.errors else {}
             highlight, line = first.get("highlight") or "", first.get("line") or 1
@@ -334,6 +338,12 @@ class Statement:
             if at > 1 and self.tokens[at - 1].token_type == TokenType.L_PAREN:  # its name comes before that
                 offset = self.tokens[at - 2].start
         return self.source.place(offset)
+
+
+def _ends_final(tokens: Sequence[Token]) -> bool:
+    """Whether a statement ends with EMIT FINAL, which is not a table and its alias."""
+    words = [token.text.upper() for token in tokens[-2:]]
+    return words == ["EMIT", "FINAL"] and len(tokens) > 2 and tokens[-3].token_type not in _BEFORE_NAMES
 
 
 def _settle(node: exp.Expr) -> None:

@@ -257,6 +257,23 @@ class Arena:
                 self.memory.give(gone.nbytes)
         self._write_manifest()
 
+    def move(self, prefix: str, to: str, but_for: tuple[str, ...] = ()) -> None:
+        """Gives other names to all arrays in memory whose names start with `prefix`, except those in which one of
+        `but_for` follows. Nobody may watch them any more."""
+        assert self.directory is None, "files keep their names"
+        every: tuple[dict[str, Any], ...] = (self._arrays, self._known, self._kept)
+        for kept in every:
+            for name in [n for n in kept if n.startswith(prefix) and not n.startswith(but_for, len(prefix))]:
+                kept[to + name[len(prefix) :]] = kept.pop(name)
+        for name, array in self._arrays.items():
+            array.name = name
+
+    def forget_watchers(self, prefix: str) -> None:
+        """Called when all operators with state in these arrays were closed."""
+        for name, array in self._arrays.items():
+            if name.startswith(prefix):
+                array.watchers.clear()
+
     def _write_manifest(self) -> None:
         if self.directory is None:
             return

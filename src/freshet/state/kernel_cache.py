@@ -35,6 +35,7 @@ from numba.core import caching, config, sigutils
 from numba.core.dispatcher import Dispatcher
 from numba.core.runtime.nrt import rtsys
 
+from freshet.state.loading import CachedKernels
 from freshet.state.processor import compiling_for, levels, target
 from freshet.version import __version__
 
@@ -134,7 +135,7 @@ class Kernels:
         self._unsure: list[Kernel] = []  # not known to be compiled
         self._lock = threading.Lock()
         locator = type("Locator", (_Locator,), {"folder": folder})
-        self._impl = type("Impl", (caching.CompileResultCacheImpl,), {"_locator_classes": [locator]})
+        self._impl = type("Impl", (CachedKernels,), {"_locator_classes": [locator]})
 
     def add(self, dispatcher: Any, signature: str) -> None:
         made = Kernel(dispatcher, signature, self._impl)

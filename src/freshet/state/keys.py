@@ -19,6 +19,9 @@ from freshet.state.tuples import LIVE, Slots, Tuples, prefetch_rows, prefetch_sl
 # Columns of a key's parts: first lane, lanes, null lane (-1: never NULL), bit, whether NULL is a value like any other.
 PART_COLUMNS = 5
 
+#: Tuples for whose keys room is made at a time: no more than that is made in vain, if all of them have the same key.
+ROOM_FOR = 1024
+
 _FEW = 1024  # fewer removed tuples are not worth a sweep
 
 
@@ -98,13 +101,15 @@ class Dictionary:
 
     def assign(self, lanes: Int64s, slots: Slots, parts: Int64s, ids: Slots) -> Slots:
         """Writes the ids of the keys of tuples to ids[slot]; returns the new ids."""
-        t = self.tuples
-        t.reserve(len(slots))
+        t, made = self.tuples, 0
         fresh = np.empty(len(slots), np.int32)
-        made = assign_keys(
-            lanes, slots, parts, t.table.data, t.lanes.data, t.occupancy.data, t.free.data, t.meta.data, self.rows, ids,
-            fresh,
-        )  # fmt: skip
+        for start in range(0, len(slots), ROOM_FOR):
+            part = slots[start : start + ROOM_FOR]
+            t.reserve(len(part))
+            made += assign_keys(
+                lanes, part, parts, t.table.data, t.lanes.data, t.occupancy.data, t.free.data, t.meta.data, self.rows,
+                ids, fresh[made:],
+            )  # fmt: skip
         return fresh[:made]
 
     def add(self, rows: Int64s, has_key: Bools, slots: Slots, ids: Slots) -> Slots:

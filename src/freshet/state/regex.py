@@ -7,6 +7,11 @@ reached it. So the cost of a character is at most the length of the program, and
 backtracking engine would find: the leftmost and, of those that begin there, the most preferred. Spans are in bytes of
 valid UTF-8.
 
+Look-around is a condition on a place (`LOOK`): for each place of a text it is known before the search whether its
+pattern matches from there on, or up to there. What matches from a place on is found by one walk from the end to the
+begin, by a program that reads the pattern backwards; what matches up to a place, by trying the few places at which it
+can begin. These are counted in UTF-16, as in Java, where the second half of a character may be one of them.
+
 Every step of a thread is counted; a kernel that runs out of steps returns the current row, otherwise -1.
 """
 
@@ -20,10 +25,11 @@ from freshet.state.kernel import as_int8, as_int64, inlined, kernel
 
 #: SET x: a character of set x. FORK x, y: on at x and, less preferred, at y. JUMP x. SAVE x: the position into slot x.
 #: BEGIN, END: the ends of the text. DOLLAR: its end, or before a line end that ends it. MATCH. EDGE x: where a word
-#: begins or ends, or where x is 0 anywhere else. Places are relative.
-SET, FORK, JUMP, SAVE, BEGIN, END, DOLLAR, MATCH, EDGE = range(9)
+#: begins or ends, or where x is 0 anywhere else. LOOK x, y: where look-around x matches, or where y is 0 does not.
+#: Places are relative.
+SET, FORK, JUMP, SAVE, BEGIN, END, DOLLAR, MATCH, EDGE, LOOK = range(10)
 
-_PROGRAM = "i8[:,::1], b1[:,::1], i8[::1], i8[:,::1], b1[::1], i8"
+_PROGRAM = "i8[:,::1], b1[:,::1], i8[::1], i8[:,::1], b1[::1], i8, i8[:,::1]"
 
 
 @inlined
@@ -94,8 +100,8 @@ def _holds(set_: Any, c: Any, ascii_: Any, starts: Any, ranges: Any) -> Any:
 
 @inlined
 def _enter(
-    address: Any, pc: Any, at: Any, length: Any, line: Any, code: Any, seen: Any, now: Any, stack: Any, slots: Any,
-    threads: Any, kept: Any, count: Any,
+    address: Any, pc: Any, at: Any, length: Any, line: Any, code: Any, held: Any, seen: Any, now: Any, stack: Any,
+    slots: Any, threads: Any, kept: Any, count: Any,
 ) -> Any:  # fmt: skip
     """Appends the reading instructions reachable from `pc` to the `count` existing threads, each with the slots of the
     path to it. A stack entry is a place to go on at or, below zero, a slot to set back."""
@@ -144,6 +150,10 @@ def _enter(
                 if _is_edge(address, at, length) != (code[pc, 1] != 0):
                     break
                 pc += 1
+            elif operation == LOOK:
+                if held[code[pc, 1], at] != (code[pc, 2] != 0):
+                    break
+                pc += 1
             else:
                 if at != length and at != line:
                     break
@@ -152,9 +162,131 @@ def _enter(
 
 
 @inlined
+def _matches(code: Any, threads: Any, count: Any) -> Any:
+    """Whether one of the threads has read all of its pattern."""
+    for i in range(count):
+        if code[threads[i], 0] == MATCH:
+            return True
+    return False
+
+
+@inlined
+def _look_ahead(
+    address: Any, length: Any, line: Any, first: Any, code: Any, ascii_: Any, starts: Any, ranges: Any, held: Any,
+    seen: Any, stack: Any, threads: Any, kept: Any, state: Any, out: Any,
+) -> Any:  # fmt: skip
+    """At which places a pattern matches what follows; the program at `first` reads it backwards."""
+    none = stack[:0, 0]
+    count, side, at = 0, 0, length
+    state[0] += 1
+    while True:
+        count, steps = _enter(
+            address, first, at, length, line, code, held, seen, state[0], stack, none, threads[side], kept[side], count
+        )
+        out[at] = _matches(code, threads[side], count)
+        state[1] -= steps + count + 1
+        if at == 0 or state[1] < 0:
+            return
+        at -= 1
+        while byte_at(address, at) & 0xC0 == 0x80:
+            at -= 1
+        c, _ = character(address, at)
+        state[0] += 1
+        entered, other = 0, 1 - side
+        for i in range(count):
+            pc = threads[side, i]
+            if code[pc, 0] == SET and _holds(code[pc, 1], c, ascii_, starts, ranges):
+                entered, steps = _enter(
+                    address, pc + 1, at, length, line, code, held, seen, state[0], stack, none, threads[other],
+                    kept[other], entered,
+                )  # fmt: skip
+                state[1] -= steps
+        side, count = other, entered
+
+
+@inlined
+def _reaches(
+    address: Any, begin: Any, end: Any, length: Any, line: Any, first: Any, code: Any, ascii_: Any, starts: Any,
+    ranges: Any, held: Any, seen: Any, stack: Any, threads: Any, kept: Any, state: Any,
+) -> Any:  # fmt: skip
+    """Whether a pattern matches from one place exactly up to another. A place within the bytes of a character stands
+    for the second half of it in UTF-16."""
+    none = stack[:0, 0]
+    at, side = begin, 0
+    state[0] += 1
+    count, steps = _enter(
+        address, first, at, length, line, code, held, seen, state[0], stack, none, threads[side], kept[side], 0
+    )
+    state[1] -= steps + 1
+    while at < end and count > 0:
+        if byte_at(address, at) & 0xC0 == 0x80:
+            c, size = character(address, at - 1)
+            c, size = 0xDC00 | (c & 0x3FF), size - 1
+        else:
+            c, size = character(address, at)
+        at += size
+        state[0] += 1
+        entered, other = 0, 1 - side
+        for i in range(count):
+            pc = threads[side, i]
+            if code[pc, 0] == SET and _holds(code[pc, 1], c, ascii_, starts, ranges):
+                entered, steps = _enter(
+                    address, pc + 1, at, length, line, code, held, seen, state[0], stack, none, threads[other],
+                    kept[other], entered,
+                )  # fmt: skip
+                state[1] -= steps
+        side, count = other, entered
+        state[1] -= count + 1
+    return at == end and _matches(code, threads[side], count)
+
+
+@inlined
+def _looked(
+    address: Any, length: Any, line: Any, looks: Any, code: Any, ascii_: Any, starts: Any, ranges: Any, seen: Any,
+    stack: Any, threads: Any, kept: Any, state: Any,
+) -> Any:  # fmt: skip
+    """At which places each look-around matches; one may contain those before it. `looks`: whether it looks behind, its
+    program, and how many characters it reads at least and at most."""
+    held = np.zeros((len(looks), length + 1 if len(looks) > 0 else 0), np.bool_)
+    for k in range(len(looks)):
+        behind, first, least, most = looks[k]
+        if not behind:
+            _look_ahead(
+                address, length, line, first, code, ascii_, starts, ranges, held, seen, stack, threads, kept, state,
+                held[k],
+            )  # fmt: skip
+            continue
+        for end in range(length + 1):
+            if state[1] < 0:
+                return held
+            if end < length and byte_at(address, end) & 0xC0 == 0x80:
+                continue
+            begin, units = end, 0
+            while units <= most:
+                if units >= least and _reaches(
+                    address, begin, end, length, line, first, code, ascii_, starts, ranges, held, seen, stack, threads,
+                    kept, state,
+                ):  # fmt: skip
+                    held[k, end] = True
+                    break
+                if begin == 0:
+                    break
+                units += 1
+                if begin < end and byte_at(address, begin) & 0xC0 == 0x80:
+                    begin -= 1  # from the second half of a character to its first
+                    continue
+                begin -= 1
+                while byte_at(address, begin) & 0xC0 == 0x80:
+                    begin -= 1
+                if byte_at(address, begin) >= 0xF0:
+                    begin += 1
+    return held
+
+
+@inlined
 def _search(
-    address: Any, length: Any, line: Any, at: Any, code: Any, ascii_: Any, starts: Any, ranges: Any, leads: Any,
-    seen: Any, stack: Any, slots: Any, threads: Any, kept: Any, found: Any, state: Any,
+    address: Any, length: Any, line: Any, at: Any, code: Any, held: Any, ascii_: Any, starts: Any, ranges: Any,
+    leads: Any, seen: Any, stack: Any, slots: Any, threads: Any, kept: Any, found: Any, state: Any,
 ) -> Any:  # fmt: skip
     """Whether there is a match at or after a byte; its slots in `found`. `state` has the mark of instructions visited
     at this character, and the steps left."""
@@ -173,7 +305,20 @@ def _search(
         if not matched:  # one more thread, which begins here; it is preferred least
             slots[:] = -1
             count, steps = _enter(
-                address, 0, at, length, line, code, seen, state[0], stack, slots, threads[side], kept[side], count
+                address,
+                0,
+                at,
+                length,
+                line,
+                code,
+                held,
+                seen,
+                state[0],
+                stack,
+                slots,
+                threads[side],
+                kept[side],
+                count,
             )
         state[1] -= steps + count + 1
         if state[1] < 0:
@@ -192,7 +337,7 @@ def _search(
             if c >= 0 and _holds(code[pc, 1], c, ascii_, starts, ranges):
                 slots[:] = kept[side, i]
                 entered, steps = _enter(
-                    address, pc + 1, at + size, length, line, code, seen, state[0], stack, slots, threads[other],
+                    address, pc + 1, at + size, length, line, code, held, seen, state[0], stack, slots, threads[other],
                     kept[other], entered,
                 )  # fmt: skip
                 state[1] -= steps
@@ -219,7 +364,7 @@ def _text(row: Any, offsets: Any, data: Any) -> Any:
 @kernel(f"i8(i8, i8, b1[::1], {_PROGRAM}, i8, i8[:,::1])")
 def first_matches(
     offsets: Any, data: Any, valid: Any, code: Any, ascii_: Any, starts: Any, ranges: Any, leads: Any, slots: Any,
-    steps: Any, out: Any,
+    looks: Any, steps: Any, out: Any,
 ) -> Any:  # fmt: skip
     """The slots of each valid row's first match, -1 where there is none."""
     seen, stack, now, threads, kept = _scratch(len(code), slots)
@@ -229,9 +374,10 @@ def first_matches(
         if len(valid) > 0 and not valid[row]:
             continue
         address, length, line = _text(row, offsets, data)
+        held = _looked(address, length, line, looks, code, ascii_, starts, ranges, seen, stack, threads, kept, state)
         found = _search(
-            address, length, line, 0, code, ascii_, starts, ranges, leads, seen, stack, now, threads, kept, out[row],
-            state,
+            address, length, line, 0, code, held, ascii_, starts, ranges, leads, seen, stack, now, threads, kept,
+            out[row], state,
         )  # fmt: skip
         if state[1] < 0:
             return row
@@ -243,7 +389,7 @@ def first_matches(
 @kernel(f"i8(i8, i8, b1[::1], {_PROGRAM}, i8, i8[::1], i8, i8[:,::1], i8, i8[::1], i8)")
 def all_matches(
     offsets: Any, data: Any, valid: Any, code: Any, ascii_: Any, starts: Any, ranges: Any, leads: Any, slots: Any,
-    steps: Any, counts: Any, most: Any, pieces: Any, texts: Any, sizes: Any, out: Any,
+    looks: Any, steps: Any, counts: Any, most: Any, pieces: Any, texts: Any, sizes: Any, out: Any,
 ) -> Any:  # fmt: skip
     """How many matches each valid row has, and how many bytes it has with each match replaced by `pieces`: the bytes of
     `texts` from x to y or, where y is below zero, what lies between slots x and x + 1. Where `out` is not 0 the rows so
@@ -256,10 +402,11 @@ def all_matches(
         if len(valid) > 0 and not valid[row]:
             continue
         address, length, line = _text(row, offsets, data)
+        held = _looked(address, length, line, looks, code, ascii_, starts, ranges, seen, stack, threads, kept, state)
         at, last, size = 0, 0, 0
         while at <= length and size <= most and _search(
-            address, length, line, at, code, ascii_, starts, ranges, leads, seen, stack, now, threads, kept, found,
-            state,
+            address, length, line, at, code, held, ascii_, starts, ranges, leads, seen, stack, now, threads, kept,
+            found, state,
         ):  # fmt: skip
             counts[row] += 1
             size = _copied(address, last, found[0], out, size)

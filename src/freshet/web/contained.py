@@ -48,6 +48,10 @@ class Contained(Maintained):
         except Exception as e:
             self.failure = reason_of(e)
 
+    @property
+    def relays(self) -> bool:
+        return False
+
     def remove(self, table: Table, slots: Slots) -> None:
         self._try(lambda: self.query.remove(table, slots))
 
@@ -97,8 +101,8 @@ class Contained(Maintained):
     def statistics(self) -> list[tuple[int, int]]:
         return self.query.statistics()
 
-    def work(self) -> Work:
-        return self.query.work()
+    def work(self, counted: set[int] | None = None) -> Work:
+        return self.query.work(counted)
 
 
 def reason_of(error: Exception) -> str:

@@ -1,7 +1,7 @@
 """JSON in texts: GET_JSON_OBJECT, JSON_ARRAY_LENGTH, JSON_OBJECT_KEYS.
 
 Law: a text is read as Spark's reader does: single quotes and control characters are allowed in strings, and whatever
-follows the first value is ignored. A text that is no JSON has no value: NULL. Objects keep all members in their order,
+follows the first value is ignored. A text that is not JSON has no value: NULL. Objects keep all members in their order,
 also those of one name.
 """
 

@@ -1,7 +1,7 @@
 """FROM_JSON: a text of JSON as a value of a given type, as Spark reads it.
 
-What does not fit its type is NULL: a field alone, an array or map as a whole. A text that is no JSON is a struct of
-NULLs, or NULL where the type is no struct.
+What does not fit its type is NULL: a field alone, an array or map as a whole. A text that is not JSON is a struct of
+NULLs, or NULL where the type is not a struct.
 """
 
 from __future__ import annotations

@@ -23,7 +23,7 @@ from freshet.scalar.functions.rows import every, longest, spread, text_or_null
 from freshet.scalar.functions.text_calls import as_text, literal, whole
 from freshet.scalar.types import BOOLEAN
 from freshet.state import texts
-from freshet.state.arrays import Bools, Int64s
+from freshet.state.arrays import Bools, Int64s, values_of
 from freshet.state.texts import ANY, MANY
 
 
@@ -110,13 +110,13 @@ def _like(call: Call) -> Step:
         """Parses each distinct pattern once."""
         rows, valid = longest(a, b), every((a, b))
         codes = text_or_null(spread(b, rows), valid).dictionary_encode()
-        which = codes.indices.fill_null(0).to_numpy(zero_copy_only=False).astype(np.int64)
+        which = values_of(codes.indices.fill_null(0)).astype(np.int64)
         parts = [np.empty(0, np.int32)]
         for code, one in enumerate(codes.dictionary.to_pylist()):
             try:
                 parts.append(np.array(_tokens(one, escape), np.int32))
             except EvaluationError as e:
-                first = int(np.argmax(codes.indices.fill_null(-1).to_numpy(zero_copy_only=False) == code))
+                first = int(np.argmax(values_of(codes.indices.fill_null(-1)) == code))
                 raise EvaluationError(e.reason, first) from None
         return _run(a, which, np.cumsum([len(p) for p in parts]), np.concatenate(parts), valid, (a, b))
 

@@ -4,27 +4,29 @@ A pattern is parsed into characters, sets of characters, ends of the text, group
 written for RE2 (Arrow's, which tests whether a text matches) and as a program of `state.regex` (which finds where),
 with every set spelled out: `.` excludes Java's line ends, \\d \\w \\s are ASCII, (?i) folds ASCII letters only, `$`
 also matches before a last line end, \\b is where a word of \\w begins or ends, \\p{..} is a category of Unicode or a
-class of ASCII. Both engines take time linear in the text. Other syntax is refused: look-around, back references,
-possessive quantifiers, classes inside classes, repetitions of patterns that may be empty, whose groups engines fill
-differently, and patterns whose program is too long.
+class of ASCII. Both engines take time linear in the text. Look-around is found by `state.regex` alone; of it, groups
+inside are refused, and look-behind over any number of characters. Other syntax is refused: back references, possessive
+quantifiers, classes inside classes, repetitions of patterns that may be empty, whose groups engines fill differently,
+and patterns whose program is too long.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import NoReturn
 
 from freshet.errors import SqlError, UnsupportedError, brief
-from freshet.scalar.functions.program import Code, Program, Ranges, program
+from freshet.scalar.functions.program import Code, LookAround, Program, Ranges, program
 from freshet.scalar.functions.properties import property_named
 from freshet.state import regex
 
 _LAST = 0x10FFFF
 _MOST = 1000  # repetitions that RE2 accepts
 _LONGEST = 10_000  # instructions of a program
+_FURTHEST = 50  # characters that a look-behind reads: each place of a text is tried with as many
 _QUICK = 100  # instructions up to which RE2 is fast: it takes a few steps for each of them per character
 
 
@@ -61,11 +63,18 @@ _REPEATS = {"*": (0, None), "+": (1, None), "?": (0, 1)}
 
 @dataclass(frozen=True)
 class PatternNode:
-    """A part of a pattern written for both engines, and whether it can match the empty text."""
+    """A part of a pattern written for both engines, the code that reads it backwards, and how many characters it reads
+    at least and at most, if there is a limit."""
 
     re2: str
     code: Code
-    may_be_empty: bool
+    back: Code
+    least: int
+    most: int | None
+
+    @property
+    def may_be_empty(self) -> bool:
+        return self.least == 0
 
 
 @dataclass(frozen=True)
@@ -78,15 +87,16 @@ class Pattern:
     has_dollar: bool
     #: Whether it can match the empty text.
     may_be_empty: bool
+    looks: tuple[LookAround, ...]
 
     @property
     def is_quick(self) -> bool:
         """Whether RE2 tests it in a few steps per character."""
-        return len(self.code) <= _QUICK
+        return len(self.code) <= _QUICK and not self.looks
 
     def program(self, *groups: int) -> Program:
         """The program that finds it, and the spans of some of its groups."""
-        return program(self.code, groups)
+        return program(self.code, groups, self.looks)
 
     @cached_property
     def whole(self) -> Program:
@@ -99,7 +109,11 @@ def read(text: str) -> Pattern:
     node = reader.alternatives(0)
     if reader.at < len(text):
         reader.wrong("closes a group that is not open; write \\\\) for the character")
-    return Pattern(text, node.re2, node.code, reader.groups, reader.has_dollar, node.may_be_empty)
+    if any(look.behind for look in reader.looks) and any(ord(c) > 0xFFFF for c in text):
+        reader.refuse("a character beyond U+FFFF next to look-behind", "leave one of them out")
+    return Pattern(
+        text, node.re2, node.code, reader.groups, reader.has_dollar, node.may_be_empty, tuple(reader.looks)
+    )  # fmt: skip
 
 
 @dataclass
@@ -110,6 +124,7 @@ class _PatternReader:
     has_dollar: bool = False
     fold: bool = False
     dot_all: bool = False
+    looks: list[LookAround] = field(default_factory=list)  # inner ones first
 
     def __post_init__(self) -> None:
         flags = re.match(r"\(\?([is]+)\)", self.text)
@@ -149,11 +164,10 @@ class _PatternReader:
             self.bounded(sum(len(b.code) + 2 for b in branches))
         if len(branches) == 1:
             return branches[0]
-        code = branches[-1].code
-        for branch in reversed(branches[:-1]):
-            first = len(branch.code)
-            code = ((regex.FORK, 1, first + 2), *branch.code, (regex.JUMP, len(code) + 1, 0), *code)
-        return PatternNode(f"(?:{'|'.join(b.re2 for b in branches)})", code, any(b.may_be_empty for b in branches))
+        re2, code = f"(?:{'|'.join(b.re2 for b in branches)})", _choice([b.code for b in branches])
+        most = [b.most for b in branches]
+        greatest = None if None in most else max(m for m in most if m is not None)
+        return PatternNode(re2, code, _choice([b.back for b in branches]), min(b.least for b in branches), greatest)
 
     def sequence(self, depth: int) -> PatternNode:
         parts: list[PatternNode] = []
@@ -163,7 +177,10 @@ class _PatternReader:
             instructions += len(parts[-1].code)
             self.bounded(instructions)
         code = tuple(instruction for p in parts for instruction in p.code)
-        return PatternNode("".join(p.re2 for p in parts), code, all(p.may_be_empty for p in parts))
+        back = tuple(instruction for p in reversed(parts) for instruction in p.back)
+        most = [p.most for p in parts]
+        greatest = None if None in most else sum(m for m in most if m is not None)
+        return PatternNode("".join(p.re2 for p in parts), code, back, sum(p.least for p in parts), greatest)
 
     def repeated(self, depth: int) -> PatternNode:
         begin, is_end = self.at, self.peek() in ("^", "$") or self.text[self.at : self.at + 2] in _ANCHORS
@@ -186,7 +203,9 @@ class _PatternReader:
             what = f"the quantifier {self.peek()} after a quantifier"
             self.refuse(what, "write one quantifier, greedy or lazy, and (?:...) around what is repeated twice")
         self.bounded((len(node.code) + 2) * max(least, most or 0, 1))
-        return PatternNode(f"(?:{node.re2}){mark}", _repetition(node.code, least, most, lazy), least == 0)
+        code, back = (_repetition(c, least, most, lazy) for c in (node.code, node.back))
+        greatest = None if node.most is None or most is None else node.most * most
+        return PatternNode(f"(?:{node.re2}){mark}", code, back, node.least * least, greatest)
 
     def bounds(self) -> tuple[int, int | None] | None:
         """How often the part before is repeated; None if no quantifier follows."""
@@ -215,10 +234,10 @@ class _PatternReader:
         if character == ".":
             return self.written(_ALL if self.dot_all else _others(_of(LINE_ENDS)))
         if character == "^":
-            return PatternNode(r"\A", ((regex.BEGIN, 0, 0),), True)
+            return _condition(r"\A", (regex.BEGIN, 0, 0))
         if character == "$":
             self.has_dollar = True
-            return PatternNode(r"\z", ((regex.DOLLAR, 0, 0),), True)
+            return _condition(r"\z", (regex.DOLLAR, 0, 0))
         if character in "*+?":
             self.wrong(f"has nothing that {character} could repeat")
         if character == "{":
@@ -227,31 +246,57 @@ class _PatternReader:
             return self.written(self.folded(_of(character)))
         if self.peek() in ("A", "z"):
             begins = self.take() == "A"
-            return PatternNode(r"\A" if begins else r"\z", ((regex.BEGIN if begins else regex.END, 0, 0),), True)
+            return _condition(r"\A" if begins else r"\z", (regex.BEGIN if begins else regex.END, 0, 0))
         if self.peek() in ("b", "B"):
             if self.text[self.at : self.at + 2] == "b{":
                 self.refuse("\\b{...}", "use \\\\b")
             edge = self.take()
-            return PatternNode(f"\\{edge}", ((regex.EDGE, int(edge == "b"), 0),), True)
+            return _condition(f"\\{edge}", (regex.EDGE, int(edge == "b"), 0))
         return self.written(self.escaped())
 
+    def look(self, depth: int) -> PatternNode:
+        """(?=...), (?!...), (?<=...) and (?<!...)."""
+        begin, groups, inner = self.at - 1, self.groups, len(self.looks)
+        behind = self.peek(1) == "<"
+        wanted = self.peek(1 + behind) == "="
+        self.at += 2 + behind
+        inside = self.alternatives(depth + 1)
+        if self.peek() != ")":
+            self.wrong("does not close a group")
+        self.at += 1
+        written = self.text[begin : self.at]
+        if self.groups > groups:
+            self.refuse(f"a group in {written}", "write (?:...)")
+        if behind and len(self.looks) > inner:
+            self.refuse(f"look-around in {written}", "write it next to that")
+        if behind and (inside.most is None or inside.most > _FURTHEST):
+            self.refuse(
+                f"{written}, which looks behind without a limit of {_FURTHEST} characters,", "repeat less often"
+            )
+        self.looks.append(LookAround(behind, inside.code if behind else inside.back, inside.least, inside.most or 0))
+        self.bounded(sum(len(look.code) for look in self.looks))
+        return _condition("(?:)", (regex.LOOK, len(self.looks) - 1, int(wanted)))
+
     def group(self, depth: int) -> PatternNode:
+        if re.compile(r"\?<?[=!]").match(self.text, self.at):
+            return self.look(depth)
         if self.peek() == "?":
             if self.text[self.at : self.at + 2] != "?:":
                 what = f"the group ({self.text[self.at : self.at + 3]}...)"
                 self.refuse(what, "use (...) and (?:...), and (?i) or (?s) at the very beginning")
             self.at += 2
             inside = self.alternatives(depth + 1)
-            code = inside.code
+            code, back = inside.code, inside.back
         else:
             self.groups += 1
             number = self.groups
             inside = self.alternatives(depth + 1)
             code = ((regex.SAVE, 2 * number, 0), *inside.code, (regex.SAVE, 2 * number + 1, 0))
+            back = inside.back
         if self.peek() != ")":
             self.wrong("does not close a group")
         self.at += 1
-        return PatternNode(f"(?:{inside.re2})", code, inside.may_be_empty)
+        return PatternNode(f"(?:{inside.re2})", code, back, inside.least, inside.most)
 
     # Characters ---------------------------------------------------------------------------------------------------
 
@@ -341,10 +386,22 @@ class _PatternReader:
     def written(self, ranges: Ranges) -> PatternNode:
         code: Code = ((regex.SET, ranges, 0),)
         if not ranges:
-            return PatternNode(r"[^\x00-\x{10FFFF}]", code, False)
+            return PatternNode(r"[^\x00-\x{10FFFF}]", code, code, 1, 1)
         if len(ranges) == 1 and ranges[0][0] == ranges[0][1]:
-            return PatternNode(_re2(ranges[0][0]), code, False)
-        return PatternNode("[" + "".join(f"{_re2(low)}-{_re2(high)}" for low, high in ranges) + "]", code, False)
+            return PatternNode(_re2(ranges[0][0]), code, code, 1, 1)
+        return PatternNode("[" + "".join(f"{_re2(low)}-{_re2(high)}" for low, high in ranges) + "]", code, code, 1, 1)
+
+
+def _condition(re2: str, instruction: tuple[int, int, int]) -> PatternNode:
+    """What holds at a place, and reads nothing."""
+    return PatternNode(re2, (instruction,), (instruction,), 0, 0)
+
+
+def _choice(branches: Sequence[Code]) -> Code:
+    code = branches[-1]
+    for branch in reversed(branches[:-1]):
+        code = ((regex.FORK, 1, len(branch) + 2), *branch, (regex.JUMP, len(code) + 1, 0), *code)
+    return code
 
 
 def _repetition(code: Code, least: int, most: int | None, lazy: bool) -> Code:

@@ -21,6 +21,18 @@ Ranges = tuple[tuple[int, int], ...]
 #: Instructions of `state.regex`; a SET has its ranges, and 2 g and 2 g + 1 are the slots of group g.
 Code = tuple[tuple[int, Any, int], ...]
 
+
+@dataclass(frozen=True)
+class LookAround:
+    """A look-around: whether it looks behind, its code, which looks ahead by reading backwards, and how many characters
+    it reads at least and at most."""
+
+    behind: bool
+    code: Code
+    least: int
+    most: int
+
+
 _ASCII = 128
 
 
@@ -32,21 +44,25 @@ class Program:
     ranges: Int64s
     leads: Bools  # the bytes a match can begin with; empty if it may be empty
     slots: int
+    looks: Int64s  # of each look-around, in order: whether it looks behind, its place in the code, least and most
 
     @property
-    def parts(self) -> tuple[Int64s, Bools, Int64s, Int64s, Bools, int]:
+    def parts(self) -> tuple[Int64s, Bools, Int64s, Int64s, Bools, int, Int64s]:
         """The form that kernels take."""
-        return self.code, self.ascii, self.starts, self.ranges, self.leads, self.slots
+        return self.code, self.ascii, self.starts, self.ranges, self.leads, self.slots, self.looks
 
 
-def program(code: Code, groups: Sequence[int]) -> Program:
+def program(code: Code, groups: Sequence[int], looks: Sequence[LookAround] = ()) -> Program:
     """The program that finds the code's match, slots 0 and 1, and then the spans of the requested groups, two slots
     each."""
     slots = {2 * g + end: 2 * (i + 1) + end for i, g in enumerate(groups) for end in (0, 1)}
     whole: Code = ((regex.SAVE, 0, 0), *code, (regex.SAVE, 1, 0), (regex.MATCH, 0, 0))
     sets: dict[Ranges, int] = {}
-    lines = []
-    for place, (operation, x, y) in enumerate(whole):
+    lines, places, every = [], [], whole
+    for look in looks:
+        places.append((int(look.behind), len(every), look.least, look.most))
+        every = (*every, *look.code, (regex.MATCH, 0, 0))
+    for place, (operation, x, y) in enumerate(every):
         if operation == regex.SET:
             lines.append((operation, sets.setdefault(x, len(sets)), 0))
         elif operation == regex.SAVE and 0 < place < len(whole) - 2:
@@ -59,7 +75,8 @@ def program(code: Code, groups: Sequence[int]) -> Program:
     for number, members in enumerate(sets):
         for low, high in members:
             ascii_[number, low : min(high + 1, _ASCII)] = True
-    return Program(np.array(lines, np.int64), ascii_, starts, ranges, _leads(whole), 2 + 2 * len(groups))
+    around = np.array(places, np.int64).reshape(-1, 4)
+    return Program(np.array(lines, np.int64), ascii_, starts, ranges, _leads(whole), 2 + 2 * len(groups), around)
 
 
 def _leads(code: Code) -> Bools:

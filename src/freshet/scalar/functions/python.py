@@ -36,6 +36,11 @@ class PythonFunction:
     returns: Type
     deterministic: bool = True
 
+    @property
+    def is_table(self) -> bool:
+        """Whether its values are rows, so that it can be called in FROM."""
+        return self.returns.name == "ARRAY" and self.returns.parts[0].name == "STRUCT"
+
     def call(self, args: Sequence[Expression]) -> PythonCall:
         return PythonCall(self.returns, self.name, tuple(args), self)
 
@@ -44,10 +49,32 @@ class PythonFunction:
         found = self.body(*arguments)
         if isinstance(found, pa.ChunkedArray):
             found = found.combine_chunks()
+        if self.is_table:
+            found = _rows(found, [name for name, _ in self.returns.parts[0].fields])
         made = found.cast(wanted) if isinstance(found, pa.Array) else pa.array(found, wanted, from_pandas=True)
         if len(made) != rows:
             raise ValueError(f"it gave {len(made):,} values for {rows:,} rows")
         return made
+
+
+def _rows(found: Any, names: list[str]) -> Any:
+    """The values of a table function, with the columns checked: a cast would make those of other names NULL."""
+    if not isinstance(found, pa.Array):
+        return [rows if rows is None else [_named(row, names) for row in rows] for rows in found]
+    items = found.type.value_type if pa.types.is_list(found.type) or pa.types.is_large_list(found.type) else None
+    given = [field.name for field in items] if items is not None and pa.types.is_struct(items) else None
+    if given != names:
+        raise ValueError(f"it gave {found.type}, not lists of structs of {', '.join(names)}")
+    return found
+
+
+def _named(row: Any, names: list[str]) -> dict[str, Any]:
+    """A row as a dict; a tuple has its values in the order of the columns."""
+    if isinstance(row, tuple) and len(row) == len(names):
+        return dict(zip(names, row, strict=True))
+    if not isinstance(row, dict) or sorted(row) != sorted(names):
+        raise ValueError(f"it gave the row {brief(row)} for the columns {', '.join(names)}")
+    return row
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,7 @@
 """RLIKE and the REGEXP functions. A pattern is a literal that `pattern` can parse; see there for its syntax.
 
-RE2 tests whether a text matches, except for long patterns, and for texts that end in a line end if the pattern has `$`,
-which RE2 treats differently. `state.regex` finds where it matches, and all functions of that use it.
+RE2 tests whether a text matches, except for look-around and long patterns, and for texts that end in a line end if the
+pattern has `$`, which RE2 treats differently. `state.regex` finds where it matches, and all functions of that use it.
 """
 
 from __future__ import annotations
@@ -140,9 +140,12 @@ def _pattern(call: Call) -> Pattern:
 
 def _few_steps(call: Call) -> bool:
     """Whether no text takes more steps than its bytes allow: an instruction takes at most three per character."""
-    return isinstance(call.args[1], Literal) and (
-        call.args[1].value is None or 3 * (len(_pattern(call).code) + 3) < STEPS_A_BYTE
-    )
+    if not isinstance(call.args[1], Literal):
+        return False
+    if call.args[1].value is None:
+        return True
+    pattern = _pattern(call)
+    return not pattern.looks and 3 * (len(pattern.code) + 3) < STEPS_A_BYTE
 
 
 def _first(name: str, a: Column, program: Program) -> Int64s:

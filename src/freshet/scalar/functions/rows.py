@@ -15,7 +15,7 @@ from freshet.scalar.column import Column, take_text
 from freshet.scalar.expression import Literal, Reference
 from freshet.scalar.functions.registry import Columns, Node
 from freshet.scalar.types import BINARY, TIME_RANGE, Type
-from freshet.state.arrays import BYTES, TEXT, Bools, Int64s, one_text
+from freshet.state.arrays import BYTES, TEXT, Bools, Int64s, one_text, values_of
 from freshet.state.wide import split
 
 #: The validity of rows without NULLs, in the form for kernels: one value for all rows.
@@ -98,7 +98,7 @@ def flags(array: pa.Array) -> Bools:
         array = array.combine_chunks()
     if array.null_count:
         array = pc.fill_null(array, False)
-    bools: Bools = array.to_numpy(zero_copy_only=False)
+    bools: Bools = values_of(array)
     return bools
 
 

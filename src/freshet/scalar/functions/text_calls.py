@@ -20,7 +20,7 @@ from freshet.scalar.functions.casting import cast
 from freshet.scalar.functions.registry import FUNCTIONS, Resolver, Step, refuse
 from freshet.scalar.functions.rows import both, each, every, flags, longest, strings, text_of, text_or_null
 from freshet.scalar.types import BIGINT, BINARY, INT, STRING, Type
-from freshet.state.arrays import Bools, Int64s
+from freshet.state.arrays import Bools, Int64s, values_of
 
 Fit = Callable[[str, tuple[Expression, ...]], tuple[Expression, ...]]
 
@@ -111,7 +111,7 @@ def whole(type: Type, function: Callable[[Any], Any]) -> Step:
     def step(a: Column, *_: Column) -> Column:
         result = function(text_of(a))
         result = result.fill_null(0) if result.null_count else result
-        return Column(type, result.to_numpy(zero_copy_only=False).astype(np.int64), a.valid)
+        return Column(type, values_of(result).astype(np.int64), a.valid)
 
     return step
 
@@ -145,7 +145,7 @@ def _distinct(a: Column, valid: Bools | None) -> tuple[Column, Int64s]:
     rows = len(a)
     if a.type.pooled:
         codes = text_or_null(a, valid).dictionary_encode()
-        return Column(a.type, codes.dictionary), codes.indices.fill_null(-1).to_numpy(zero_copy_only=False)
+        return Column(a.type, codes.dictionary), values_of(codes.indices.fill_null(-1))
     known = np.arange(rows) if valid is None else np.flatnonzero(np.broadcast_to(valid, rows))
     bits = a.data[known].view(np.int64)  # by bits: -0.0 and 0.0 have different texts
     unique, codes = np.unique(bits, return_inverse=True)

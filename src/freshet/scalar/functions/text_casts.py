@@ -24,8 +24,9 @@ from freshet.scalar.functions.padding import padded
 from freshet.scalar.functions.registry import Step
 from freshet.scalar.functions.rows import flags, joined, strings, text_of, text_or_null, truth, within_years
 from freshet.scalar.types import INT, INTEGER_RANGE, STRING, TIME_RANGE, Type
+from freshet.scalar.zone_rules import zone_rules
 from freshet.state import wide
-from freshet.state.arrays import TEXT, Int64s
+from freshet.state.arrays import TEXT, Int64s, values_of
 
 CONTEXT = Context(prec=400, rounding=ROUND_HALF_UP)
 _EPOCH = dt.date(1970, 1, 1).toordinal()
@@ -39,11 +40,10 @@ _TIMESTAMP = re.compile(
     r"([+-]?\d{4,6})(?:-(\d{1,2})(?:-(\d{1,2})"  # a date, or its first parts
     r"(?:[ T](?:(\d{1,2})(?::(\d{1,2})(?::(\d{1,2})(?:\.(\d*))?\s*(\S.*)?)?)?)?)?)?)?"  # a time; a zone after seconds
 )
-_ZONE = re.compile(r"(?:UTC|GMT|UT)?(?:([+-])(\d{1,2})(?::?(\d{2}))?(?::?(\d{2}))?)?")
 #: The forms that Arrow parses exactly as Spark does.
 _PLAIN_DOUBLE = r"^-?\d+(\.\d+)?([eE][+-]?\d+)?$"
 _PLAIN_DATE = r"^\d{4}-\d{2}-\d{2}$"
-_PLAIN_TIMESTAMP = r"^\d{4}-\d{2}-\d{2} \d{2}:\d{2}:\d{2}(\.\d{1,6})?$"
+PLAIN_TIMESTAMP = r"^\d{4}-\d{2}-\d{2} \d{2}:\d{2}:\d{2}(\.\d{1,6})?$"
 
 
 # Reading --------------------------------------------------------------------------------------------------------
@@ -94,7 +94,7 @@ def _reading(target: Type) -> tuple[str | None, Callable[[pa.Array, Column], Col
         def read(text: pa.Array, a: Column) -> Column:
             made = pc.cast(text, arrow)
             made = made.fill_null(0) if made.null_count else made
-            return Column(target, then(made.to_numpy(zero_copy_only=False)), a.valid)
+            return Column(target, then(values_of(made)), a.valid)
 
         return read
 
@@ -108,7 +108,7 @@ def _reading(target: Type) -> tuple[str | None, Callable[[pa.Array, Column], Col
     if target.name == "DATE":
         return _PLAIN_DATE, _read_dates(target), read_date
     if target.name == "TIMESTAMP":
-        return _PLAIN_TIMESTAMP, _read_timestamps(target), read_timestamp
+        return PLAIN_TIMESTAMP, _read_timestamps(target), read_timestamp
     if target.name == "BOOLEAN":
         return None, None, read_boolean
     if target.is_interval:
@@ -120,7 +120,7 @@ def _read_dates(target: Type) -> Callable[[pa.Array, Column], Column]:
     def read(text: pa.Array, a: Column) -> Column:
         days = pc.cast(pc.cast(text, pa.date32()), pa.int32())
         days = days.fill_null(0) if days.null_count else days
-        return within_years(days.to_numpy(zero_copy_only=False).astype(np.int64), a.valid, target)
+        return within_years(values_of(days).astype(np.int64), a.valid, target)
 
     return read
 
@@ -129,7 +129,7 @@ def _read_timestamps(target: Type) -> Callable[[pa.Array, Column], Column]:
     def read(text: pa.Array, a: Column) -> Column:
         micros = pc.cast(pc.cast(text, pa.timestamp("us")), pa.int64())
         micros = micros.fill_null(0) if micros.null_count else micros
-        return within_years(np.array(micros.to_numpy(zero_copy_only=False)), a.valid, target)
+        return within_years(values_of(micros), a.valid, target)
 
     return read
 
@@ -182,7 +182,24 @@ def _days(year: str, month: str | None, day: str | None) -> int | None:
 
 
 def read_timestamp(text: str) -> int | None:
-    """Microseconds in UTC; a zone may be Z, UTC, or an offset."""
+    """Microseconds in UTC."""
+    found = _local_time(text)
+    if found is None or found[1] is None:
+        return None if found is None else found[0]
+    rules = zone_rules(found[1])
+    return None if rules is None else _in_range(int(rules.to_utc(np.array([found[0]]))[0]))
+
+
+def read_timestamp_ntz(text: str) -> int | None:
+    """Microseconds of the local time, whatever zone is written after it."""
+    found = _local_time(text)
+    if found is None or (found[1] is not None and zone_rules(found[1]) is None):
+        return None
+    return _in_range(found[0])
+
+
+def _local_time(text: str) -> tuple[int, str | None] | None:
+    """Microseconds since 1970, and the zone."""
     match = _TIMESTAMP.fullmatch(text.strip())
     if match is None:
         return None
@@ -191,24 +208,13 @@ def read_timestamp(text: str) -> int | None:
     if days is None or hour > 23 or minute > 59 or second > 59:
         return None
     micros = int((match[7] or "")[:6].ljust(6, "0"))
-    offset = _offset(match[8])
-    if offset is None:
-        return None
-    found_at = ((days * 24 + hour) * 60 + minute) * 60 * _SECOND + second * _SECOND + micros - offset * _SECOND
+    found_at = ((days * 24 + hour) * 60 + minute) * 60 * _SECOND + second * _SECOND + micros
+    return found_at, None if match[8] is None else match[8].strip()
+
+
+def _in_range(micros: int) -> int | None:
     least, greatest = TIME_RANGE["TIMESTAMP"]
-    return found_at if least <= found_at <= greatest else None
-
-
-def _offset(zone: str | None) -> int | None:
-    if zone is None or zone == "Z":
-        return 0
-    match = _ZONE.fullmatch(zone.strip())
-    if match is None:
-        return None
-    hours, minutes, seconds = (int(match[i] or 0) for i in (2, 3, 4))
-    if hours > 18 or minutes > 59:
-        return None
-    return (-1 if match[1] == "-" else 1) * (hours * 3600 + minutes * 60 + seconds)
+    return micros if least <= micros <= greatest else None
 
 
 def _bounded(target: Type) -> Step:

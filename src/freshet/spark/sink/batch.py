@@ -4,17 +4,20 @@ Laws. The rows are consolidated: each row occurs once, with a weight that is not
 in the weights (the sum of hash(row) · weight), so it does not depend on order, on partitions or on how a weight is
 spread over several rows: two runs of one batch have the same content, and a batch whose number was seen with other
 content is not a replay.
+
+A batch of few rows is an Arrow table in this process, any other a DataFrame. Both have the columns `_hash`, those of
+the view, and `_weight`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from pyspark.sql import Column, DataFrame
-from pyspark.sql import functions as sf
-from pyspark.sql.types import AtomicType, StructType
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import AtomicType, LongType, StructField, StructType
 
 from freshet.database.change_type import WEIGHT
 from freshet.errors import ChangeError, PlanError, StateError
@@ -33,12 +36,23 @@ class Batch:
 
     number: int
     query: str
-    rows: DataFrame  # _hash, the view's columns, _weight
-    columns: tuple[str, ...]
+    rows: DataFrame | pa.Table
+    schema: StructType  # the view's columns
+    spark: SparkSession
     count: int
     removed: int  # how many of the rows have a negative weight
     weight: int  # the sum of the weights
     content: str
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        return tuple(self.schema.names)
+
+    def frame(self) -> DataFrame:
+        """The rows, for Spark."""
+        if isinstance(self.rows, pa.Table):
+            return self.spark.createDataFrame(self.rows, stored_schema(self.schema))
+        return self.rows
 
 
 class Copy(Protocol):
@@ -84,6 +98,12 @@ class Applied:
         return Applied(batch.query, {**kept, batch.number: batch.content})
 
 
+def stored_schema(schema: StructType) -> StructType:
+    """The columns of a view of these as batches and runs have them."""
+    nullable = [StructField(f.name, f.dataType) for f in schema]
+    return StructType([StructField(HASH, LongType()), *nullable, StructField(WEIGHT, LongType())])
+
+
 def check_columns(schema: StructType) -> None:
     """Refuses columns that no copy could hold."""
     names = [f.name.lower() for f in schema]
@@ -101,40 +121,6 @@ def check_columns(schema: StructType) -> None:
 
 def quoted(name: str) -> str:
     return "`" + name.replace("`", "``") + "`"
-
-
-def columns_of(names: tuple[str, ...]) -> list[Column]:
-    return [sf.col(quoted(n)) for n in names]
-
-
-def consolidated(rows: DataFrame, columns: tuple[str, ...]) -> DataFrame:
-    """Each row once, with the sum of its weights where that is not 0. Takes rows with or without their hash."""
-    if HASH not in rows.columns:
-        values = columns_of(columns)
-        # xxhash64 passes over NULL, so that (NULL, 1) and (1, NULL) would be one without their shape.
-        shape = [v.isNull() for v in values]
-        rows = rows.select(sf.xxhash64(*values, *shape).alias(HASH), *values, sf.col(WEIGHT))
-    summed = rows.groupBy(HASH, *columns_of(columns)).agg(sf.sum(WEIGHT).alias(WEIGHT))
-    return summed.where(sf.col(WEIGHT) != 0)
-
-
-def with_batch(changes: DataFrame, number: int, query: str, use: Callable[[Batch], None]) -> None:
-    """Hands the consolidated batch over. The changes are computed once, to the end: the stream's own state needs it."""
-    columns = tuple(c for c in changes.columns if c != WEIGHT)
-    rows = consolidated(changes, columns).persist()
-    try:
-        weight = sf.col(WEIGHT)
-        # As decimals, because in ANSI mode 64-bit integers do not wrap around.
-        content = sf.sum(sf.col(HASH).cast("decimal(19,0)") * weight.cast("decimal(19,0)"))
-        one = rows.agg(
-            sf.count(sf.lit(1)).alias("count"),
-            sf.count(sf.when(weight < 0, 1)).alias("removed"),
-            sf.coalesce(sf.sum(weight), sf.lit(0)).alias("weight"),
-            sf.coalesce(content.cast("string"), sf.lit(NOTHING)).alias("content"),
-        ).collect()[0]
-        use(Batch(number, query, rows, columns, one["count"], one["removed"], one["weight"], one["content"]))
-    finally:
-        rows.unpersist()
 
 
 def shown(row: Mapping[str, Any]) -> str:

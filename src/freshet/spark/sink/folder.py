@@ -5,11 +5,13 @@ Law: `create` makes a file appear with all of its text, once: of two writers of 
 
 from __future__ import annotations
 
+import io
 import os
 import shutil
 import uuid
 from typing import Any, Protocol
 
+import pyarrow as pa
 from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
 
@@ -27,6 +29,12 @@ class Folder(Protocol):
 
     def create(self, path: str, text: str, private: bool = False) -> bool:
         """Writes a file that does not exist; False, and nothing written, if it does. `private`: for its owner only."""
+
+    def write(self, path: str, content: pa.Buffer) -> None:
+        """Writes a file of a new name, which nothing refers to yet."""
+
+    def open(self, path: str) -> pa.NativeFile:
+        """A file to read parts of; FileNotFoundError where there is none."""
 
     def remove(self, path: str) -> None:
         """Removes a file or a folder with all it holds, if it is there."""
@@ -80,6 +88,17 @@ class LocalFolder:
             os.remove(draft)
         return True
 
+    def write(self, path: str, content: pa.Buffer) -> None:
+        final = os.path.join(self.path, path)
+        os.makedirs(os.path.dirname(final), exist_ok=True)
+        with open(final, "xb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+
+    def open(self, path: str) -> pa.NativeFile:
+        return pa.OSFile(os.path.join(self.path, path), "rb")
+
     def remove(self, path: str) -> None:
         full = os.path.join(self.path, path)
         if os.path.isdir(full):
@@ -103,16 +122,30 @@ class HadoopFolder:
         return [status.getPath().getName() for status in self.files.listStatus(path)]
 
     def read(self, path: str) -> str:
-        try:
-            stream = self.files.open(self._path(path))
-        except Py4JJavaError as error:
-            if error.java_exception.getClass().getName() == "java.io.FileNotFoundException":
-                raise FileNotFoundError(path) from error
-            raise
+        stream = self._stream(path)
         try:
             return bytes(stream.readAllBytes()).decode()
         finally:
             stream.close()
+
+    def _stream(self, path: str) -> Any:
+        try:
+            return self.files.open(self._path(path))
+        except Py4JJavaError as error:
+            if error.java_exception.getClass().getName() == "java.io.FileNotFoundException":
+                raise FileNotFoundError(path) from error
+            raise
+
+    def write(self, path: str, content: pa.Buffer) -> None:
+        stream = self.files.create(self._path(path), False)
+        try:
+            stream.write(bytearray(content))
+        finally:
+            stream.close()
+
+    def open(self, path: str) -> pa.NativeFile:
+        size = self.files.getFileStatus(self._path(path)).getLen()
+        return pa.PythonFile(_Stream(self._stream(path), size), "r")
 
     def create(self, path: str, text: str, private: bool = False) -> bool:
         final, draft = self._path(path), self._path(_draft(path))
@@ -133,6 +166,37 @@ class HadoopFolder:
 
     def remove(self, path: str) -> None:
         self.files.delete(self._path(path), True)
+
+
+class _Stream(io.RawIOBase):
+    """A stream of Hadoop as a file of Python."""
+
+    def __init__(self, stream: Any, size: int) -> None:
+        self.stream, self.size, self.at = stream, size, 0
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
+        self.at = offset + {os.SEEK_SET: 0, os.SEEK_CUR: self.at, os.SEEK_END: self.size}[whence]
+        return self.at
+
+    def tell(self) -> int:
+        return self.at
+
+    def read(self, size: int = -1) -> bytes:
+        self.stream.seek(self.at)
+        found = bytes(self.stream.readNBytes(self.size - self.at if size < 0 else size))
+        self.at += len(found)
+        return found
+
+    def close(self) -> None:
+        if not self.closed:
+            self.stream.close()
+        super().close()
 
 
 def _draft(path: str) -> str:

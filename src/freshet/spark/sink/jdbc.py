@@ -35,7 +35,9 @@ from pyspark.sql.types import (
 
 from freshet.database.change_type import WEIGHT
 from freshet.errors import ChangeError, PlanError, StateError
-from freshet.spark.sink.batch import REMEMBERED, Applied, Batch, columns_of, quoted, removed_too_often, shown
+from freshet.spark.sink.batch import REMEMBERED, Applied, Batch, quoted, removed_too_often, shown
+from freshet.spark.sink.keyed import AFTER, BEFORE, CAME, WENT, changed_by_key
+from freshet.spark.sink.spread import columns_of
 
 ROW, OP = "_row", "_op"
 DELETED, UPDATED, INSERTED = -1, 0, 1
@@ -149,7 +151,7 @@ class JdbcCopy:
         if self.key:
             rows = self._by_key(batch)
         else:
-            rows = batch.rows.select(*columns_of(batch.columns), WEIGHT, _identity(self.types).alias(ROW))
+            rows = batch.frame().select(*columns_of(batch.columns), WEIGHT, _identity(self.types).alias(ROW))
         self._save(rows)
         with self._connection() as link:
             try:
@@ -206,26 +208,23 @@ class JdbcCopy:
 
     def _by_key(self, batch: Batch) -> DataFrame:
         """One row per key: the operation, and the row afterwards (or before, if it is deleted)."""
-        weight = sf.col(WEIGHT)
-        keys = columns_of(self.key)
-        came, went = sf.sum(sf.greatest(weight, sf.lit(0))), sf.sum(sf.greatest(-weight, sf.lit(0)))
-        last = sf.max_by(sf.struct(*columns_of(batch.columns)), weight)
-        changed = batch.rows.groupBy(*keys).agg(came.alias("_came"), went.alias("_went"), last.alias("_last"))
-        unfit = (sf.col("_came") > 1) | (sf.col("_went") > 1)
-        for key in keys:
+        changed = changed_by_key(batch.frame(), self.key, batch.columns)
+        unfit = (sf.col(CAME) > 1) | (sf.col(WENT) > 1)
+        for key in columns_of(self.key):
             unfit = unfit | key.isNull()
         for found in changed.where(unfit).limit(1).collect():
             row = {k: found[k] for k in self.key}
             if None in row.values():
                 fault = f"a row has no key: {shown(row)}; choose key columns that are never NULL"
             else:
-                count = max(found["_came"], found["_went"])
+                count = max(found[CAME], found[WENT])
                 fault = (
                     f"{count} rows have the key {shown(row)}; choose key columns in which no two rows of the view agree"
                 )
             raise ChangeError(f"batch {batch.number} for {self._name}: {fault}, or leave the key away")
-        operation = (sf.col("_came") - sf.col("_went")).cast("int")
-        return changed.select(*(sf.col(f"_last.{quoted(c)}") for c in batch.columns), operation.alias(OP))
+        operation = (sf.col(CAME) - sf.col(WENT)).cast("int")
+        last = sf.coalesce(AFTER, BEFORE)
+        return changed.select(*(last.getField(c).alias(c) for c in batch.columns), operation.alias(OP))
 
     def _merge_by_key(self, link: _Link, batch: Batch) -> None:
         t, s, op = self.table, self.stage, link.quote(OP)

@@ -9,8 +9,9 @@ removed when no version needs them but those more than `keep` versions back.
 
 The runs are merged so that each, but for the last three, is longer than all after it together: there are O(log n) of
 them, and a row is rewritten O(log n) times, so the cost of a batch is amortized over the changes and does not depend on
-the size of the answer. Runs are sorted by hash, in small pages, so that the few rows a batch takes away are found by
-reading the pages they are on; a batch that takes away many reads the column of hashes.
+the size of the answer. Rows that a batch takes away are looked up in the runs by hash.
+
+This process writes runs of few rows itself, and has Spark write others: both are read alike.
 """
 
 from __future__ import annotations
@@ -23,25 +24,25 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from pyspark.sql import DataFrame, Observation, SparkSession
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
-from pyspark.sql.types import LongType, StructField, StructType
+from pyspark.sql.types import StructType
 
 from freshet.database.change_type import WEIGHT
 from freshet.errors import StateError
-from freshet.spark.sink.batch import HASH, Applied, Batch, columns_of, consolidated, removed_too_often
+from freshet.spark.sink import spread
+from freshet.spark.sink.batch import HASH, Applied, Batch, removed_too_often
 from freshet.spark.sink.folder import Folder, open_folder
+from freshet.spark.sink.runs import added, held, write_run
+from freshet.spark.sink.spread import RUNS, columns_of, consolidated
 
-VERSIONS, RUNS = "_versions", "runs"
+VERSIONS = "_versions"
 CHECKPOINT = "_checkpoint"
 FORMAT = 1
 FANOUT = 4
-FILE_ROWS = 1_000_000
-PAGE_ROWS = 2_000
-
-#: Up to so many rows are looked up by pages; beyond, reading the column of hashes is as good. Deep filters overflow
-#: the stack of Spark's Parquet reader at about 2,000.
-LOOKED_UP = 500
 
 logger = logging.getLogger("freshet.spark")
 
@@ -122,8 +123,8 @@ def read_materialized(spark: SparkSession, target: str) -> DataFrame:
     version = newest(folder)
     if version is None:
         raise StateError(f"{target} holds no materialized view; start one with materialize(changes, {target!r})")
-    columns = tuple(version.schema.names)
-    rows = _stored(spark, folder, version.schema, version.runs)
+    columns = version.schema.names
+    rows = spread.stored(spark, folder, version.schema, version.runs)
     if len(version.runs) > 1:
         rows = consolidated(rows, columns)
     weight = sf.col(WEIGHT)
@@ -179,34 +180,28 @@ class VersionedCopy:
     def _check(self, batch: Batch, version: Version) -> None:
         """Refuses a batch that takes away rows the answer does not hold. By hashes: a row of the answer with the same
         64-bit hash could hide one, never accuse one."""
-        weight = sf.col(WEIGHT)
-        going = batch.rows.where(weight < 0)
-        spark = batch.rows.sparkSession
-        stored = _stored(spark, self.folder, version.schema, version.runs).select(HASH, WEIGHT)
-        if batch.removed <= LOOKED_UP:
-            spark.conf.set("spark.sql.parquet.pushdown.inFilterThreshold", LOOKED_UP)  # the session is the query's own
-            stored = stored.where(sf.col(HASH).isin([row[0] for row in going.select(HASH).collect()]))
-        else:
-            stored = stored.join(going.select(HASH), HASH, "left_semi")
-        held = stored.groupBy(HASH).agg(sf.sum(WEIGHT).alias("_held"))
-        left = sf.coalesce("_held", sf.lit(0)) + weight
-        found = going.join(held, HASH, "left").where(left < 0).limit(1).collect()
-        if found:
-            row = {c: found[0][c] for c in batch.columns}
-            raise removed_too_often(self.target, row, batch.number, -found[0][WEIGHT], found[0]["_held"] or 0)
+        if isinstance(batch.rows, pa.Table):
+            going = batch.rows.filter(pc.less(batch.rows[WEIGHT], 0))
+            hashes, place = np.unique(going[HASH].to_numpy(), return_inverse=True)
+            known = held(self.folder, version.runs, hashes)
+            if known is not None:
+                short = np.flatnonzero(known[place] + going[WEIGHT].to_numpy() < 0)[:1]
+                for at, row in zip(short, going.take(short).to_pylist(), strict=True):
+                    shown = {c: row[c] for c in batch.columns}
+                    raise removed_too_often(self.target, shown, batch.number, -row[WEIGHT], int(known[place[at]]))
+                return
+        found = spread.missing(self.folder, batch, version.runs)
+        if found is not None:
+            row, taken, there = found
+            raise removed_too_often(self.target, row, batch.number, taken, there)
 
     def _advanced(self, batch: Batch, version: Version) -> Version:
         """The next version, with its run written; nothing points to it yet."""
         number = version.number + 1
         names = list(version.runs)
         merged = names[len(names) - merges(list(version.runs.values()), batch.count) :]
-        rows = batch.rows
-        if merged:
-            older = _stored(rows.sparkSession, self.folder, version.schema, merged)
-            rows = consolidated(rows.unionByName(older), batch.columns)
         name = f"{number:010}-{uuid.uuid4().hex[:8]}"
-        expected = batch.count + sum(version.runs[m] for m in merged)
-        written = self._write(rows, name, 1 + expected // FILE_ROWS)
+        written = self._write(batch, {m: version.runs[m] for m in merged}, name)
         runs = {n: r for n, r in version.runs.items() if n not in merged}
         if written:
             runs[name] = written
@@ -220,16 +215,14 @@ class VersionedCopy:
             {**retired, **dict.fromkeys(merged, number)},
         )
 
-    def _write(self, rows: DataFrame, name: str, files: int) -> int:
-        counted = Observation()
-        (
-            rows.repartition(files, HASH)
-            .sortWithinPartitions(HASH)
-            .observe(counted, sf.count(sf.lit(1)).alias("rows"))
-            .write.option("parquet.page.row.count.limit", PAGE_ROWS)
-            .parquet(f"{self.folder.uri}/{RUNS}/{name}")
-        )
-        return int(counted.get["rows"])
+    def _write(self, batch: Batch, older: Mapping[str, int], name: str) -> int:
+        """Writes the sum of the batch and of older runs; the number of its rows."""
+        rows = added(self.folder, batch.rows, older) if isinstance(batch.rows, pa.Table) else None
+        if rows is None:
+            return spread.write_run(self.folder, batch, older, name)
+        if rows.num_rows:
+            write_run(self.folder, rows, name)
+        return int(rows.num_rows)
 
     def _commit(self, version: Version) -> None:
         if not self.folder.create(_path(version.number), version.to_json()):
@@ -257,16 +250,6 @@ def merges(sizes: Sequence[int], added: int) -> int:
         if sizes[i] <= sum(sizes[i + 1 :]) + added:
             return len(sizes) - i
     return 0
-
-
-def _stored(
-    spark: SparkSession, folder: Folder, schema: StructType, runs: Mapping[str, int] | Sequence[str]
-) -> DataFrame:
-    nullable = [StructField(f.name, f.dataType) for f in schema]
-    full = StructType([StructField(HASH, LongType()), *nullable, StructField(WEIGHT, LongType())])
-    if not runs:
-        return spark.createDataFrame([], full)
-    return spark.read.schema(full).parquet(*(f"{folder.uri}/{RUNS}/{name}" for name in runs))
 
 
 def _types(schema: StructType) -> list[tuple[str, Any]]:
