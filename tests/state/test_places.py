@@ -77,6 +77,7 @@ def test_added_and_removed_texts(monkeypatch: pytest.MonkeyPatch) -> None:
                 marked[list(ids.values())] = True
                 pool.sweep(marked)
             check_law(pool._table, pool.live)
+            assert np.count_nonzero(pool.offsets.data[1 : pool.used, 1] >= 0) == pool.live
         for number in range(3_000):
             assert pool.find(f"text {number}") == ids.get(f"text {number}", -1)
 

@@ -121,7 +121,7 @@ def move(array: Growable) -> None:
     if array._file is None:
         moved = arena.allocate(array.data.shape, array.data.dtype)
         moved[...] = array.data
-        array.data, array._map = moved, None
+        array.data, array._map, array._range = moved, None, None  # it grows from here, not in its old range
     else:
         array._remap(len(array.data))
     array.changed()

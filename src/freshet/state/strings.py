@@ -448,7 +448,8 @@ class StringPool:
         free before, so emptying them restores the index."""
         before, homes = mark
         meta, table = self._meta.data, self._table
-        added = np.concatenate([self._free.data[meta[_FREE] : before[_FREE]], np.arange(before[_USED], meta[_USED])])
+        reused = self._free.data[meta[_FREE] : before[_FREE]]
+        added = np.concatenate([reused, np.arange(before[_USED], meta[_USED])])
         if len(added):
             places = table.data[HEAD:]
             places[np.isin(places & 0xFFFFFFFF, added) & (places != -1)] = -1
@@ -456,6 +457,7 @@ class StringPool:
                 entries = places.copy()
                 clear(table)
                 put_all(table.data, entries)
+        self.offsets.data[reused, 1] = -1
         self.offsets.data[before[_USED] : meta[_USED]] = 0
         self.bytes.data[before[_END] : meta[_END]] = 0
         meta[: _WANTED + 1] = before
