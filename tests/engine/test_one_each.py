@@ -69,6 +69,21 @@ def test_many_roles(data: st.DataObject) -> None:
     follow(data, [table], f"SELECT r0.a AS x, r{len(joins) - 1}.b AS y FROM {' '.join(joins)}")
 
 
+@given(st.data())
+def test_copies_of_equal_totals(data: st.DataObject) -> None:
+    """Relations that only multiply rows: some are equal totals, left out before others whose totals are counted too."""
+    tables = [TableModel("t0", False), TableModel("t1", False)]
+    name = st.sampled_from(("t0", "t0", "t0", "t1"))
+    many = data.draw(st.integers(2, 3))
+    inner = " CROSS JOIN ".join(f"{data.draw(name)} r{i}" for i in range(many))
+    inner += f" JOIN {data.draw(name)} j ON r{data.draw(st.integers(0, many - 1))}.b = j.b"
+    outer = data.draw(st.sampled_from(("RIGHT", "RIGHT", "FULL", "INNER")))
+    source = f"(SELECT j.a AS x FROM {inner}) s CROSS JOIN {data.draw(name)} u {outer} JOIN {data.draw(name)} v"
+    counted = data.draw(st.sampled_from(("*", "*", "s.x")))
+    sql = f"SELECT v.b AS b, COUNT({counted}) AS n FROM {source} ON u.a = v.b GROUP BY v.b"
+    follow(data, tables, sql)
+
+
 @pytest.mark.parametrize(
     ("sql", "said"),
     [

@@ -36,10 +36,9 @@ def one_each(query: Query) -> tuple[Query, dict[str, str]]:
     predicates = dict.fromkeys(map(_settled, moved.block.predicates))
     predicates.pop(TRUE, None)
     kept = tuple(r for r in query.block.relations if r not in held)
-    copies = tuple(c for e in query.copies if isinstance(c := read(e), ColumnRef))
     block = replace(moved.block, relations=kept, predicates=tuple(predicates))
     names = [relation.alias for relation in query.relations]
-    made = number_relations(replace(moved, block=block, copies=copies), lambda q: q)
+    made = number_relations(replace(moved, block=block), lambda q: q)
     return made, {names[second]: names[first] for second, first in held.items()}
 
 

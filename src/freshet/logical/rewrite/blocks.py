@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from freshet.logical.kinds import JoinKind
 from freshet.logical.query import AnyQuery, Arm, Block, Grouping, Query, Relation, key
-from freshet.scalar.expression import Call, Expression, references, transform
+from freshet.scalar.expression import Call, ColumnRef, Expression, references, transform
 
 #: The name of a subquery without an alias in messages and explanations.
 NAMELESS = "subquery"
@@ -71,7 +71,7 @@ def map_block_expressions(block: Block, change: Change) -> Block:
 
 
 def map_upper_expressions(query: Query, change: Change) -> Query:
-    """Changes the expressions that see rows after the arms: WHERE, GROUP BY, aggregates, outputs."""
+    """Changes the expressions that see rows after the arms: WHERE, GROUP BY, aggregates, outputs, numbers of copies."""
     grouping = query.grouping
     if grouping is not None:
         grouping = Grouping(
@@ -84,6 +84,7 @@ def map_upper_expressions(query: Query, change: Change) -> Query:
         where=tuple(transform(w, change) for w in query.where),
         grouping=grouping,
         outputs=tuple(transform(o, change) for o in query.outputs),
+        copies=tuple(c for e in query.copies if isinstance(c := transform(e, change), ColumnRef)),
     )
 
 
@@ -92,7 +93,7 @@ def map_expressions(query: Query, change: Change) -> Query:
 
 
 def upper_expressions(query: Query) -> list[Expression]:
-    found = [*query.where, *query.outputs]
+    found = [*query.where, *query.outputs, *query.copies]
     if query.grouping is not None:
         found += query.grouping.keys
         for call in query.grouping.aggregates:
