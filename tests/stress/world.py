@@ -20,6 +20,7 @@ import pytest
 import freshet
 from freshet.database import state_copy
 from freshet.database.views import Views
+from freshet.engine import crew
 from freshet.state import arena
 from freshet.state.arena import Growable
 from freshet.state.strings import StringPool
@@ -89,7 +90,8 @@ def check(view: str, rows: pa.Table | pa.RecordBatch, random: Random) -> None:
 
 class Restless:
     """State that moves about after every third transaction or so: the pool is swept, or all arrays go to other memory,
-    as growth does with one, and the old memory is freed. Every other reader or so reads a copy."""
+    as growth does with one, and the old memory is freed. Every other reader or so reads a copy. Several threads take
+    each change to the views."""
 
     def __init__(self, seed: int) -> None:
         self._random, self._patch = Random(seed), pytest.MonkeyPatch()
@@ -111,6 +113,7 @@ class Restless:
         self._patch.setattr(state_copy._Patience, "__init__", begin_some)
         self._patch.setattr(StringPool, "wants_sweep", lambda pool: self._random.random() < 0.3)
         self._patch.setattr(Views, "follow", follow_and_move)
+        self._patch.setattr(crew, "_WORTHWHILE", 0)
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -131,7 +134,7 @@ class World:
     """The database under stress, its recorded answers, and the errors."""
 
     def __init__(self, folder: Path | None) -> None:
-        self.db = freshet.connect(folder, adapt=freshet.Adapt(ratio=1.0, paying=0.0, patience=500))
+        self.db = freshet.connect(folder, adapt=freshet.Adapt(ratio=1.0, paying=0.0, patience=500), threads=3)
         self.db.execute(DDL)
         for name, sql in VIEWS.items():
             self.db.create_view(name, sql)

@@ -13,13 +13,14 @@ from freshet.database.db import Database
 from freshet.database.opening import open_instance
 from freshet.database.ticking import Ticking
 from freshet.durable.store import Store
+from freshet.engine.crew import Crew
 from freshet.state.kernel_cache import compile_kernels
 
 
 def connect(
     directory: str | os.PathLike[str] | None = None, *, adapt: bool | Adapt = True, durability: str = "fsync",
     read_only: bool = False, retain: int = 0, memory_limit: int | str | None = None, clock: str = "advance",
-    functions: Mapping[str, Callable[..., Any]] | None = None,
+    functions: Mapping[str, Callable[..., Any]] | None = None, threads: int = 1,
 ) -> Database:  # fmt: skip
     """Open a database, in memory or in a folder.
 
@@ -47,6 +48,9 @@ def connect(
         it. ``"system"``: the time of this machine, checked five times a second.
     functions
         Python functions that views of the folder call, by name (see `Database.create_function`).
+    threads
+        How many threads a large transaction may use: views that have nothing in common but their tables are then
+        updated side by side. Answers and deltas do not depend on it.
 
     Returns
     -------
@@ -73,15 +77,18 @@ def connect(
         raise ValueError(f'clock is {clock!r}; give "advance" or "system"')
     if clock == "system" and read_only:
         raise ValueError("a read-only database cannot set its clock; the process that writes sets it")
+    if type(threads) is not int or threads < 1:
+        raise ValueError(f"threads is {threads!r}; give a whole number from 1 on")
     memory = Memory(parse_size(memory_limit))
     compile_kernels()
     when = (Adapt() if adapt else None) if isinstance(adapt, bool) else adapt
     if directory is None:
         if read_only:
             raise ValueError("a database in memory cannot be opened read-only; give a folder")
-        inner = open_instance(None, when, memory, functions)
+        inner = open_instance(None, when, memory, functions, Crew(threads))
     else:
-        inner = open_instance(Store(Path(directory), durability, read_only, retain), when, memory, functions)
+        store = Store(Path(directory), durability, read_only, retain)
+        inner = open_instance(store, when, memory, functions, Crew(threads))
     if clock == "system":
         Ticking(inner)
     return Database(inner)

@@ -15,6 +15,7 @@ from freshet.database.statements import Statements
 from freshet.database.transactions import Transactions
 from freshet.database.views import Views
 from freshet.durable.store import Store
+from freshet.engine.crew import Crew
 from freshet.errors import StateError
 from freshet.interrupts import Deferred, deliver
 from freshet.state.arena import Arena
@@ -25,11 +26,11 @@ class Instance:
 
     def __init__(
         self, store: Store | None = None, adapt: Adapt | None = None, memory: Memory | None = None,
-        rehearse: Rehearse = unrehearsed,
+        rehearse: Rehearse = unrehearsed, crew: Crew | None = None,
     ) -> None:  # fmt: skip
         memory = Memory() if memory is None else memory
         arena = Arena(memory=memory) if store is None else store.arena(memory)
-        self.state = State(arena, memory, store is not None, rehearse)
+        self.state = State(arena, memory, store is not None, rehearse, crew)
         self.views = Views(self.state, adapt, self._save)
         self.store = store
         self.access = Access(self.state, self.views, store)
@@ -75,4 +76,5 @@ class Instance:
             self.access.closed = True
             if self.store is not None:
                 self.store.close(self.state, whole=not self.state.core.stale)
+            self.state.core.crew.close()
             self.state.core.arena.release()

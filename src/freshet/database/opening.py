@@ -12,6 +12,7 @@ from freshet.database.rehearsal import rehearse
 from freshet.database.replay import Replay
 from freshet.database.state import unrehearsed
 from freshet.durable.store import Store
+from freshet.engine.crew import Crew
 from freshet.errors import StateError
 from freshet.plans import codec
 from freshet.state.allocators import give_back_compiler
@@ -19,13 +20,13 @@ from freshet.state.allocators import give_back_compiler
 
 def open_instance(
     store: Store | None = None, adapt: Adapt | None = None, memory: Memory | None = None,
-    functions: Mapping[str, Callable[..., Any]] | None = None,
+    functions: Mapping[str, Callable[..., Any]] | None = None, crew: Crew | None = None,
 ) -> Instance:  # fmt: skip
     """The database of a folder, or an empty one in memory. A read-only database is not rehearsed."""
     give_back_compiler()  # which importing it has read
     reads_only = store is not None and store.read_only
     try:
-        made = Instance(store, adapt, memory, unrehearsed if reads_only else rehearse)
+        made = Instance(store, adapt, memory, unrehearsed if reads_only else rehearse, crew)
         made.state.given.update({name.lower(): body for name, body in (functions or {}).items()})
         if store is not None:
             _restore(made, store)

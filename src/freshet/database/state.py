@@ -16,6 +16,7 @@ from freshet.budget import Memory
 from freshet.database.state_lock import StateLock
 from freshet.durable.record import number_of
 from freshet.engine.core import Core, changes_of
+from freshet.engine.crew import Crew
 from freshet.engine.table import Table
 from freshet.logical.query import CLOCK, AnyQuery, TableSchema, is_internal
 from freshet.plans import Plan, codec
@@ -33,9 +34,12 @@ def unrehearsed(tables: Iterable[TableSchema], view: tuple[AnyQuery, Plan] | Non
 class State:
     """`on_disk`: whether definitions are stored on disk."""
 
-    def __init__(self, arena: Arena, memory: Memory, on_disk: bool = False, rehearse: Rehearse = unrehearsed) -> None:
+    def __init__(
+        self, arena: Arena, memory: Memory, on_disk: bool = False, rehearse: Rehearse = unrehearsed,
+        crew: Crew | None = None,
+    ) -> None:  # fmt: skip
         self.lock = StateLock()
-        self.core, self.catalog = Core(arena), Catalog()
+        self.core, self.catalog = Core(arena, crew), Catalog()
         self.memory = memory
         self.on_disk = on_disk
         self.rehearse = rehearse

@@ -18,6 +18,7 @@ from contextlib import contextmanager, suppress
 import numpy as np
 
 from freshet.budget import Memory, unlimited
+from freshet.engine.crew import Crew
 from freshet.engine.maintained import Maintained, Outlet, Tables
 from freshet.engine.nest import NativeJoin, NativeNest, NativeTransaction, end_together, nests_of
 from freshet.engine.operators import maintain
@@ -42,7 +43,8 @@ TEXT = "text"  # the scope of the pool
 class Core:
     """Tables and operators by name, over one arena and one pool of texts. An operator reads tables by their names."""
 
-    def __init__(self, arena: Arena) -> None:
+    def __init__(self, arena: Arena, crew: Crew | None = None) -> None:
+        self.crew = Crew() if crew is None else crew
         self.arena, self.pool = arena, StringPool(arena.scope(TEXT))
         self.tables = Tables()
         self.operators: dict[str, Maintained] = {}
@@ -67,7 +69,7 @@ class Core:
         try:
             self._know()
             self._change([self.tables[name] for name in changes], [*changes.values()], deltas, undo)
-            emitted = self._finished(deltas)
+            emitted = self._finished(deltas, sum(map(len, changes.values())))
             if commit is not None:
                 commit()
         except BaseException:
@@ -77,15 +79,15 @@ class Core:
             self._outlet.open = True
         return emitted
 
-    def _finished(self, native: bool) -> dict[str, Rows]:
-        """Ends a transaction: the delta of every operator."""
+    def _finished(self, native: bool, rows: int) -> dict[str, Rows]:
+        """Ends a transaction of that many rows: the delta of every operator."""
         shared = self.sharing.queries
         for query in shared:
             change = query.finish()
             if change is not None and query.rows is not None:
                 self._change([query.rows], [change], native, [])  # no undo: it is rebuilt after a failure
         if native and not self._ends:
-            end_together(self._whole)
+            end_together(self._whole, self.crew, rows)
         emitted = {name: operator.finish() for name, operator in self.operators.items()}
         for query in shared:
             query.settle()
@@ -145,7 +147,8 @@ class Core:
         if key not in self._natives:
             nests, others = self._readers
             covered = all(t.agenda is None and any(id(t) in nest.enter for nest in nests) for t in tables)
-            self._natives[key] = NativeTransaction(tables, nests, others, self._ends) if tables and covered else None
+            able = bool(tables) and covered
+            self._natives[key] = NativeTransaction(tables, nests, others, self._ends, self.crew) if able else None
         return self._natives[key]
 
     def _take_back(self, undo: Sequence[Undo], tables: Sequence[Table]) -> None:
@@ -178,7 +181,7 @@ class Core:
     def finish(self) -> None:
         """Ends a load."""
         self._know()
-        self._finished(False)
+        self._finished(False, 0)
 
     @contextmanager
     def without_deltas(self) -> Iterator[None]:
@@ -256,6 +259,7 @@ class Core:
         for operator in self.operators.values():
             operator.close()
         self.sharing.close()
+        self.crew.close()
         self.arena.release()
 
     # Maintenance ----------------------------------------------------------------------------------------------
