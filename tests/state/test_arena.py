@@ -12,6 +12,7 @@ import pytest
 
 from freshet.errors import StateError
 from freshet.state.arena import Arena
+from freshet.state.file_map import FileMap
 
 
 def replaced(file: Path) -> None:
@@ -59,3 +60,31 @@ def test_files_are_their_users_alone(tmp_path: Path) -> None:
         os.umask(before)
     assert {stat.S_IMODE(f.stat().st_mode) for f in (tmp_path / "arena").iterdir()} == {0o600}
     assert stat.S_IMODE((tmp_path / "arena").stat().st_mode) == 0o700
+
+
+@pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="open files are not listed here")
+def test_arrays_keep_no_file_open(tmp_path: Path) -> None:
+    before = len(list(Path("/proc/self/fd").iterdir()))
+    arena = Arena(tmp_path)
+    arrays = [arena.array(f"a{i}", np.int64) for i in range(50)]
+    for array in arrays:
+        array.grow(10_000)
+        array.data[:] = 7
+    assert len(list(Path("/proc/self/fd").iterdir())) == before
+    arena.flush()
+    assert all((again.data == 7).all() for again in (Arena(tmp_path).array(f"a{i}", np.int64) for i in range(50)))
+
+
+def test_a_mapping_lives_as_long_as_its_arrays(tmp_path: Path) -> None:
+    arena = Arena(tmp_path)
+    kept = arena.array("a", np.int64).data[3:5]
+    kept[:] = 1, 2
+    arena.release()
+    del arena
+    assert kept.tolist() == [1, 2]
+    assert Arena(tmp_path).array("a", np.int64).data[3:5].tolist() == [1, 2]
+
+
+def test_a_mapping_that_fails(tmp_path: Path) -> None:
+    with (tmp_path / "empty").open("w+b") as file, pytest.raises(OSError, match="Invalid argument"):
+        FileMap(file.fileno(), 0)

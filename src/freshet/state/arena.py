@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import errno
 import json
-import mmap
 import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -26,6 +25,7 @@ import numpy.typing as npt
 from freshet.budget import Memory
 from freshet.errors import StateError
 from freshet.state import pages
+from freshet.state.file_map import FileMap
 
 _MANIFEST = "arena.json"
 _LEAST = 64  # rows of the smallest array
@@ -75,7 +75,7 @@ class Growable:
         self.name, self.dtype, self.columns, self.fill = name, np.dtype(dtype), columns, fill
         self._memory, self._ahead = memory, ahead(name)
         self._file = file
-        self._map: mmap.mmap | None = None  # of the file
+        self._map: FileMap | None = None
         self._range: pages.Range | None = None
         self._inode = 0
         self.watchers: list[Any] = []  # called after every growth, because they hold addresses
@@ -182,10 +182,10 @@ class Growable:
             if found.st_size < rows * self._row_bytes:
                 # Allocates the blocks: a full disk is then an error here and not a crash at the first write.
                 os.posix_fallocate(fd, 0, rows * self._row_bytes)
-            self._map, self._inode = mmap.mmap(fd, rows * self._row_bytes), found.st_ino
+            self._map, self._inode = FileMap(fd, rows * self._row_bytes), found.st_ino
         finally:
             os.close(fd)
-        self.data = self._shape(np.frombuffer(self._map, self.dtype))
+        self.data = self._shape(np.frombuffer(self._map.buffer, self.dtype))
 
     def reset(self) -> None:
         self.data[...] = self.fill
