@@ -10,7 +10,6 @@ import ctypes
 import mmap
 import os
 import weakref
-from typing import Any
 
 _libc = ctypes.CDLL(None, use_errno=True)
 _libc.mmap.restype = ctypes.c_void_p
@@ -22,7 +21,7 @@ _SYNC = 0x10 if os.uname().sysname == "Darwin" else 4  # MS_SYNC
 
 
 class FileMap:
-    """The first `nbytes` bytes of a file that may be closed afterwards. `buffer` supports the buffer protocol."""
+    """The first `nbytes` bytes of a file, which may be closed afterwards."""
 
     __slots__ = ("_address", "buffer")
 
@@ -32,9 +31,10 @@ class FileMap:
         if address in (None, _FAILED):
             raise _error()
         self._address: int = address
-        self.buffer: ctypes.Array[Any] = (ctypes.c_char * nbytes).from_address(address)
+        held = (ctypes.c_char * nbytes).from_address(address)
         # Not at exit: arrays over the buffer may outlive this module.
-        weakref.finalize(self.buffer, _libc.munmap, address, nbytes).atexit = False
+        weakref.finalize(held, _libc.munmap, address, nbytes).atexit = False
+        self.buffer = memoryview(held)  # which refers to it
 
     def flush(self) -> None:
         if _libc.msync(self._address, len(self.buffer), _SYNC):
