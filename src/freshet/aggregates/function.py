@@ -17,7 +17,7 @@ from freshet.aggregates.accumulators import Feed
 from freshet.errors import SqlError
 from freshet.scalar import functions, lanes
 from freshet.scalar.expression import AggregateCall, Expression
-from freshet.scalar.types import Type
+from freshet.scalar.types import VARIANT, Type
 from freshet.state.arrays import Int64s
 from freshet.state.tuples import Slots
 
@@ -120,10 +120,12 @@ class AggregateFunction:
 
     def call(self, args: Sequence[Expression], written: WrittenCall, **more: Any) -> AggregateCall:
         """The aggregate of bound arguments."""
+        if any(a.type == VARIANT for a in args) and not self.counts:
+            raise SqlError(f"{self.name.upper()} of a VARIANT; cast it first, as in v:a::INT")
         kind = self.type([a.type for a in args])
         distinct = written.distinct and not self.idempotent
         if distinct and not all(a.type.is_ordered for a in args):
-            raise SqlError(f"{self.name.upper()} of DISTINCT maps, but maps are not compared; use MAP_KEYS(m)")
+            raise SqlError(f"{self.name.upper()} of DISTINCT maps or VARIANTs, which are not compared; cast them first")
         return AggregateCall(self.name, tuple(args), kind, distinct, written.only, **more)
 
     def type(self, args: Sequence[Type]) -> Type:

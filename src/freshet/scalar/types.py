@@ -42,7 +42,9 @@ class Type:
     def pooled(self) -> pa.DataType | None:
         """The Arrow type of values outside the pool, for types whose values are stored as ids of the pool: text,
         bytes, and nested values in their form as bytes (see `nested`)."""
-        return TEXT if self.name == "STRING" else BYTES if self.name == "BINARY" or self.is_nested else None
+        return (
+            TEXT if self.name in ("STRING", "VARIANT") else BYTES if self.name == "BINARY" or self.is_nested else None
+        )
 
     @property
     def is_nested(self) -> bool:
@@ -58,8 +60,8 @@ class Type:
 
     @property
     def is_ordered(self) -> bool:
-        """Whether values of the type can be compared: those with a MAP in them cannot."""
-        return self.name != "MAP" and all(part.is_ordered for part in self.parts)
+        """Whether values of the type can be compared: those with a MAP in them, and VARIANTs, cannot."""
+        return self.name not in ("MAP", "VARIANT") and all(part.is_ordered for part in self.parts)
 
     @property
     def is_numeric(self) -> bool:
@@ -119,6 +121,7 @@ FLOAT = Type("FLOAT")
 DOUBLE = Type("DOUBLE")
 STRING = Type("STRING")
 BINARY = Type("BINARY")
+VARIANT = Type("VARIANT")  # a value of JSON, in expressions only
 DATE = Type("DATE")
 TIMESTAMP = Type("TIMESTAMP")
 VOID = Type("VOID")  # the type of a bare NULL
@@ -163,6 +166,7 @@ _ARROW = {
     "DOUBLE": pa.float64(),
     "STRING": pa.string(),
     "BINARY": pa.binary(),
+    "VARIANT": pa.string(),
     "DATE": pa.date32(),
     "TIMESTAMP": pa.timestamp("us"),
     "VOID": pa.null(),

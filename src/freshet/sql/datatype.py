@@ -74,10 +74,19 @@ def bind_type(node: exp.Expr, statement: Statement) -> Type:
 def schema_type(text: exp.Expr, statement: Statement) -> Type:
     """The type that a literal text describes: a type, or the fields of a struct."""
     written = text.name if _TYPE.match(text.name) else f"STRUCT<{text.name}>"
+    return _built(written, f"'{text.name}' is not a schema; write it as in 'a INT, b ARRAY<STRING>'", text, statement)
+
+
+def type_of(text: exp.Expr, statement: Statement) -> Type:
+    """The type that a literal text names."""
+    return _built(text.name, f"'{text.name}' is not a type; write it as in 'INT' or 'ARRAY<STRING>'", text, statement)
+
+
+def _built(written: str, wrong: str, text: exp.Expr, statement: Statement) -> Type:
     try:
         node = exp.DataType.build(written, dialect="spark")
     except ParseError:
-        statement.fail(f"'{text.name}' is not a schema; write it as in 'a INT, b ARRAY<STRING>'", text)
+        statement.fail(wrong, text)
     try:
         return bind_type(node, statement)
     except SqlError as error:
@@ -87,7 +96,10 @@ def schema_type(text: exp.Expr, statement: Statement) -> Type:
 def check_compared(kind: Type, what: str, statement: Statement, node: exp.Expr) -> None:
     """Refuses to compare values with a map in them."""
     if not kind.is_ordered:
-        statement.refuse(f"{what} {kind}", "maps are not compared: use MAP_KEYS(m), or values of the map", node)
+        remedy = "maps are not compared: use MAP_KEYS(m), or values of the map"
+        if kind.name == "VARIANT":
+            remedy = "values of VARIANT are not compared: cast them, as in v:a::INT"
+        statement.refuse(f"{what} {kind}", remedy, node)
 
 
 def _nested(node: exp.Expr, statement: Statement) -> Type:

@@ -9,7 +9,7 @@ from sqlglot import exp
 from freshet.scalar import types
 from freshet.scalar.expression import Expression, Literal
 from freshet.scalar.types import Type
-from freshet.sql.datatype import schema_type
+from freshet.sql.datatype import bind_type, schema_type, type_of
 from freshet.sql.source import Statement, sql_of
 
 
@@ -75,6 +75,40 @@ def between_moments(binder: ArgumentBinder, node: exp.Expr, start: exp.Expr, end
 def add_units(binder: ArgumentBinder, node: exp.Expr) -> Expression:
     unit = Literal(types.STRING, node.text("unit"))
     return binder.build("timestampadd", [unit, binder.bind(node.expression), binder.bind(node.this)], node)
+
+
+def variant_get(binder: ArgumentBinder, node: exp.Expr) -> Expression:
+    """The type of the result is a text: NULL of that type stands for it."""
+    parts = node.expressions
+    args = [binder.bind(part) for part in parts[:2]]
+    if len(parts) == 3:
+        if not parts[2].is_string:
+            binder.statement.refuse(sql_of(node), "write VARIANT_GET(v, '$.a', 'INT')", node)
+        if parts[2].name.strip().upper() != "VARIANT":
+            args.append(Literal(type_of(parts[2], binder.statement), None))
+    return binder.build(node.name.lower(), args, node)
+
+
+def variant_part(binder: ArgumentBinder, node: exp.Expr) -> Expression:
+    """v:a.b[0]"""
+    steps = []
+    for part in node.expression.expressions:
+        if isinstance(part, exp.JSONPathKey) and isinstance(part.this, str) and "'" not in part.this:
+            steps.append(f"['{part.this}']")
+        elif isinstance(part, exp.JSONPathSubscript) and isinstance(part.this, int) and part.this >= 0:
+            steps.append(f"[{part.this}]")
+        elif not isinstance(part, exp.JSONPathRoot):
+            binder.statement.refuse(sql_of(node), "write a path of names and positions, as in v:items[0].name", node)
+    path = Literal(types.STRING, "$" + "".join(steps))
+    return binder.build("variant_get", [binder.bind(node.this), path], node)
+
+
+def variant_cast(binder: ArgumentBinder, value: Expression, to: exp.Expr, attempts: bool, node: exp.Expr) -> Expression:
+    """CAST from or to VARIANT."""
+    if to.this == exp.DataType.Type.VARIANT:
+        return binder.build("to_variant", [value], node)
+    args = [value, Literal(types.STRING, "$"), Literal(bind_type(to, binder.statement), None)]
+    return binder.build("try_variant_get" if attempts else "variant_get", args, node)
 
 
 def from_json(binder: ArgumentBinder, node: exp.Expr) -> Expression:

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from freshet.logical.query import AnyQuery, Field
+from freshet.scalar.types import VARIANT
 from freshet.sql.source import Statement
 
 #: The names of the columns that describe a change.
@@ -39,6 +40,13 @@ def apart(fields: Sequence[Field]) -> tuple[Field, ...]:
 def named_apart(query: AnyQuery) -> AnyQuery:
     fields = apart(query.fields)
     return query if fields == query.fields else replace(query, fields=fields)
+
+
+def check_types(query: AnyQuery, statement: Statement) -> None:
+    """VARIANTs exist in expressions only."""
+    for field in query.fields:
+        if field.type == VARIANT:
+            statement.refuse(f"a column of VARIANT, {field.name}", "write TO_JSON of it, or cast it: v:a::INT", None)
 
 
 def check_reserved(query: AnyQuery, statement: Statement) -> None:

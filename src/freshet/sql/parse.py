@@ -27,7 +27,7 @@ from freshet.sql.alter import bind_alter
 from freshet.sql.change import bind_delete, bind_insert, bind_update
 from freshet.sql.define import bind_create, bind_drop
 from freshet.sql.definitions import Definitions
-from freshet.sql.output_names import check_reserved, named_apart
+from freshet.sql.output_names import check_reserved, check_types, named_apart
 from freshet.sql.select import SelectBinder
 from freshet.sql.source import SqlText, Statement
 
@@ -159,7 +159,9 @@ def _rewritten(bound: Bound, catalog: Definitions) -> Bound:
 
 
 def _bind_query(node: exp.Expr, statement: Statement, catalog: Definitions) -> Bound:
-    return named_apart(SelectBinder(statement, catalog).whole(node, ordered=True))
+    query = named_apart(SelectBinder(statement, catalog).whole(node, ordered=True))
+    check_types(query, statement)
+    return query
 
 
 _BINDERS: tuple[

@@ -315,7 +315,10 @@ class ScalarBinder:
         return self._call("if", [node.this, node.args["true"], exp.Null() if other is None else other], node)
 
     def _cast(self, node: exp.Expr) -> Expression:
-        value, to = self.bind(node.this), bind_type(node.args["to"], self.statement)
+        value = self.bind(node.this)
+        if value.type == types.VARIANT or node.args["to"].this == exp.DataType.Type.VARIANT:
+            return function_nodes.variant_cast(self, value, node.args["to"], isinstance(node, exp.TryCast), node)
+        to = bind_type(node.args["to"], self.statement)
         if node.args["to"].this == exp.DataType.Type.TIMESTAMPNTZ and value.type.name == "STRING":
             attempts = isinstance(node, exp.TryCast)
             return self.build("try_to_timestamp_ntz" if attempts else "to_timestamp_ntz", [value], node)
@@ -350,6 +353,8 @@ class ScalarBinder:
             self.statement.refuse(f"function {name}", "compute it before the change arrives, into a column", node)
         if name == "from_json":
             return function_nodes.from_json(self, node)
+        if name in ("variant_get", "try_variant_get"):
+            return function_nodes.variant_get(self, node)
         return self._call(name, node.expressions, node)
 
     def _python(self, function: PythonFunction, node: exp.Expr) -> Expression:
@@ -360,7 +365,7 @@ class ScalarBinder:
             self.statement.refuse(f"function {function.name} without arguments", "give it a column", node)
         args = [self.bind(part) for part in node.expressions]
         for arg, part in zip(args, node.expressions, strict=True):
-            if arg.type.is_nested or arg.type == types.VOID:
+            if arg.type.is_nested or arg.type in (types.VOID, types.VARIANT):
                 self.statement.refuse(f"{function.name} of {arg.type}", "cast its argument to a type", part)
         made = function.call(args)
         check_parts(self.statement.extents.parts(made), self.statement, node)
@@ -444,6 +449,7 @@ _FORMS: tuple[tuple[_Kinds, tuple[str, ...] | None, _Method], ...] = (
     (exp.RawString, ("this",), lambda self, node: Literal(types.STRING, node.this)),
     (exp.Pad, ("this", "expression", "fill_pattern", "is_left"), function_nodes.pad),
     (exp.Extract, ("this", "expression"), function_nodes.extract),
+    (exp.JSONExtract, ("this", "expression", "variant_extract"), function_nodes.variant_part),
     (exp.DateDiff, ("this", "expression", "unit"), function_nodes.days_between),
     (
         exp.TimestampDiff,

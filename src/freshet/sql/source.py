@@ -99,6 +99,7 @@ class Reader(Spark):
 
     class Parser(SparkParser):
         STRICT_CAST = True
+        COLON_IS_VARIANT_EXTRACT = True  # v:a.b[0]
         UNARY_PARSERS: ClassVar = {
             **SparkParser.UNARY_PARSERS,
             TokenType.PLUS: lambda self: exp.Anonymous(this="positive", expressions=[self._parse_unary()]),

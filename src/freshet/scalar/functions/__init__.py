@@ -45,6 +45,7 @@ from freshet.scalar.functions import (  # noqa: F401  (importing a family declar
     strings,
     structs,
     time_windows,
+    variants,
     zones,
 )
 from freshet.scalar.functions.attempts import try_cast

@@ -63,8 +63,8 @@ def _holds(type: Type, literal: Literal) -> bool:
 
 
 def can_cast(source: Type, target: Type) -> bool:
-    if target.name == "VOID":
-        return False
+    if target.name == "VOID" or (source != target and "VARIANT" in (source.name, target.name)):
+        return target.name == "VARIANT" and source.name == "VOID"
     if source.is_interval or target.is_interval:
         return _can_cast_interval(source, target)
     if source.is_nested and target.name == "STRING":

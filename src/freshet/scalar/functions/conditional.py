@@ -255,11 +255,18 @@ declare(
         lazy=_case,
         nulls=OF_BRANCHES,
         nested=True,
+        variants=True,
         total=True,
         duckdb=_case_of_duckdb,
     ),
     Function(
-        "if", "a condition and two values of one type", _resolve_if, parsed={exp.If: None}, nested=True, guards=True
+        "if",
+        "a condition and two values of one type",
+        _resolve_if,
+        parsed={exp.If: None},
+        nested=True,
+        variants=True,
+        guards=True,
     ),
     Function(
         "coalesce",
@@ -269,6 +276,7 @@ declare(
         lazy=_coalesce,
         nulls=IF_ALL,
         nested=True,
+        variants=True,
         total=True,
         guards=True,
         duckdb=lambda call, args: f"COALESCE({', '.join(args)})",
@@ -301,10 +309,16 @@ declare(
         also=("nvl",),
         parsed={exp.Coalesce: None},
         nested=True,
+        variants=True,
         guards=True,
     ),
     Function(
-        "nvl2", "a value, and two of one type: the first where it is not NULL", _resolve_nvl2, nested=True, guards=True
+        "nvl2",
+        "a value, and two of one type: the first where it is not NULL",
+        _resolve_nvl2,
+        nested=True,
+        variants=True,
+        guards=True,
     ),
     Function(
         "decode",
@@ -321,9 +335,15 @@ declare(
     Function("equal_null", "two comparable values", _resolve_equal_null, nested=True),
     *(
         Function(
-            name, "a value and how many rows it was taken from", _resolve_single, _single, spelled=False, nested=True
+            name,
+            "a value and how many rows it was taken from",
+            _resolve_single,
+            _single,
+            spelled=False,
+            nested=True,
+            variants=True,
         )
         for name in ("single", "only_row")
     ),
-    Function("typeof", "any value", _resolve_typeof, nested=True),
+    Function("typeof", "any value", _resolve_typeof, nested=True, variants=True),
 )

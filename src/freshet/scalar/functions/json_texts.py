@@ -126,7 +126,7 @@ def _scalar(token: re.Match[str], strict: bool) -> Value:
         return {"true": True, "false": False, "null": None}[token["word"]] if token["word"] else _string(token, strict)
     if len(token["number"]) > _LONGEST_NUMBER:
         raise EvaluationError(f"a number of more than {_LONGEST_NUMBER:,} digits in JSON; write it as a text")
-    written = _double(float(token["number"])) if token["fraction"] else str(int(token["number"]))
+    written = double_text(float(token["number"])) if token["fraction"] else str(int(token["number"]))
     return JsonNumber.of(written, token["number"])
 
 
@@ -151,7 +151,7 @@ def _unescaped(escape: re.Match[str]) -> str:
     return _ESCAPED[escape[2]]
 
 
-def _double(value: float) -> str:
+def double_text(value: float) -> str:
     """A double as Java writes it; beyond all numbers it is a text."""
     if math.isinf(value):
         return '"Infinity"' if value > 0 else '"-Infinity"'

@@ -55,25 +55,25 @@ def _from_json(call: Call) -> Step:
         values = [*map(reads, codes.dictionary.to_pylist()), None]  # the last one for NULL
         which = codes.indices.fill_null(len(values) - 1).to_numpy(zero_copy_only=False)
         try:
-            return _column(values, type).take(which)
+            return column_of(values, type).take(which)
         except EvaluationError as e:
             raise EvaluationError(e.reason, int((which == e.row).argmax())) from None
 
     return step
 
 
-def _column(values: list[Any], type: Type) -> Column:
+def column_of(values: list[Any], type: Type) -> Column:
     """Values of Python as a column: dicts as structs, lists of pairs as maps."""
     known = np.array([v is not None for v in values], np.bool_)
     valid = None if known.all() else known
     if type.name == "STRUCT":
-        fields = [_column([v and v[name] for v in values], part) for name, part in type.fields]
+        fields = [column_of([v and v[name] for v in values], part) for name, part in type.fields]
         return make_structs(type, fields, valid, len(values))
     if type.is_nested:
         offsets = ends(np.array([len(v or ()) for v in values], np.int64))
         items = [item for v in values for item in v or ()]
         pairs = [[item] for item in items] if type.name == "ARRAY" else items
-        columns = (_column([pair[i] for pair in pairs], part) for i, part in enumerate(type.parts))
+        columns = (column_of([pair[i] for pair in pairs], part) for i, part in enumerate(type.parts))
         lists = Lists(offsets, tuple(columns))
         if type.name == "MAP":
             check_keys(lists, valid)

@@ -12,12 +12,12 @@ import pyarrow.compute as pc
 from freshet.scalar.column import Column
 from freshet.scalar.expression import Call, Expression
 from freshet.scalar.functions.json_texts import quoted
-from freshet.scalar.functions.registry import Function, Step, declare, refuse
+from freshet.scalar.functions.registry import Function, Step, declare, refuse, resolve
 from freshet.scalar.functions.rows import strings, text_of
 from freshet.scalar.functions.text_casts import writer
 from freshet.scalar.lists import join_texts
 from freshet.scalar.nested import fields_of, lists_of, valid_of
-from freshet.scalar.types import DATE, STRING, TIMESTAMP, Type
+from freshet.scalar.types import DATE, STRING, TIMESTAMP, VARIANT, Type
 from freshet.state.arrays import TEXT, one_text
 
 _PLAIN = ("BOOLEAN", "TINYINT", "SMALLINT", "INT", "BIGINT", "DECIMAL", "VOID")
@@ -27,6 +27,8 @@ _SMALL = re.compile(r"(-?)0\.0{6,}")  # decimals that Java writes with an expone
 
 
 def _resolve(name: str, args: tuple[Expression, ...]) -> Expression:
+    if len(args) == 1 and args[0].type == VARIANT:
+        return resolve("variant_json", args)
     if len(args) != 1 or args[0].type.name not in ("ARRAY", "STRUCT", "MAP") or not _is_writable(args[0].type):
         raise refuse(name, args)
     return Call(STRING, name, args)
@@ -80,14 +82,14 @@ def _around(first: pa.Array | pa.Scalar, texts: pa.Array, last: pa.Array | pa.Sc
 
 def _quoted(texts: pa.Array) -> pa.Array:
     if pc.any(pc.match_substring_regex(texts, r"[\x00-\x07\x0b\x0e-\x1f]")).as_py():
-        return pa.array([_escaped(text) for text in texts.to_pylist()], TEXT)
+        return pa.array([escaped(text) for text in texts.to_pylist()], TEXT)
     for character, written in _ESCAPES:
         if pc.any(pc.match_substring(texts, character)).as_py():
             texts = pc.replace_substring(texts, character, written)
     return _around(_QUOTE, texts, _QUOTE)
 
 
-def _escaped(text: str) -> str:
+def escaped(text: str) -> str:
     return "".join(c if c > "\uffff" else quoted(c)[1:-1] for c in text).join('""')
 
 
@@ -123,7 +125,7 @@ def _structs(column: Column) -> pa.Array:
     parts = []
     for (name, _), inner in zip(column.type.fields, fields_of(column), strict=True):
         texts, there = _present(inner)
-        named = pc.binary_join_element_wise(pa.scalar(f",{_escaped(name)}:", TEXT), texts, _NOTHING)
+        named = pc.binary_join_element_wise(pa.scalar(f",{escaped(name)}:", TEXT), texts, _NOTHING)
         parts.append(pc.if_else(there, named, _NOTHING))
     if not parts:
         return pa.repeat(pa.scalar("{}", TEXT), len(column))
@@ -144,5 +146,13 @@ def _lists(column: Column) -> pa.Array:
 
 
 declare(
-    Function("to_json", "an array, a struct or a map without intervals", _resolve, _to_json, nested=True, total=True)
+    Function(
+        "to_json",
+        "a VARIANT, or an array, a struct or a map without intervals",
+        _resolve,
+        _to_json,
+        nested=True,
+        total=True,
+        variants=True,
+    )
 )

@@ -67,6 +67,7 @@ class Function:
     total: bool | Callable[[Call], bool] = False
     sized: bool = False  # whether it refuses only values that are too large (see `bounds`)
     nested: bool = False  # whether it takes arrays, structs or maps
+    variants: bool = False  # whether it takes VARIANTs
     guards: bool = False  # whether its first argument determines which rows need the others
 
     #: Its SQL for DuckDB, given that of its arguments; None if DuckDB's value, or the rows that fail, may differ.
@@ -124,6 +125,8 @@ def resolve(name: str, args: Sequence[Expression]) -> Expression:
         raise UnsupportedError(f"no function {name.upper()}; {remedy}")
     if not record.nested and any(a.type.is_nested for a in args):
         raise refuse(name, args)
+    if not record.variants and any(a.type.name == "VARIANT" for a in args):
+        raise SqlError(f"{record.sign or name.upper()} of a VARIANT; cast it first, as in CAST(v AS STRING)")
     return record.resolver(name, tuple(args))
 
 
