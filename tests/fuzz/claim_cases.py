@@ -27,6 +27,21 @@ _NESTED = (
     "(SELECT a, b FROM {0} EXCEPT SELECT a, b FROM {1})",
     "(SELECT a, b FROM {0} UNION ALL SELECT b, a FROM {1})",
 )
+_ORDERED = (
+    "SELECT a, MEDIAN(b) AS m, MAX(b) AS n FROM {r} GROUP BY a",
+    "SELECT a, MODE(b) AS m FROM {r} GROUP BY a",
+    "SELECT a, ARRAY_AGG(b) AS m FROM {r} GROUP BY a",
+    "SELECT a, MAX_BY(a, b) AS m FROM {r} GROUP BY a",
+    "SELECT a, b FROM {r} ORDER BY b, a LIMIT 3 OFFSET 1",
+    "SELECT DISTINCT {r}.a, {s}.b FROM {r} JOIN {s} ON {r}.b = {s}.a ORDER BY 2, 1 DESC LIMIT 4",
+    "SELECT a, b, RANK() OVER (PARTITION BY a ORDER BY b) AS m FROM {r}",
+    "SELECT * FROM (SELECT a, b, ROW_NUMBER() OVER (PARTITION BY a ORDER BY b) AS m FROM {r}) AS x WHERE m <= 2",
+    """SELECT SUM({r}.b) AS m FROM {r} JOIN (SELECT a, MAX(b) AS n FROM {s} GROUP BY a) AS x
+    ON x.a = {r}.a WHERE {r}.b < x.n""",
+    "SELECT COUNT(*) AS m FROM {r} JOIN {s} ON {r}.a < {s}.a",
+    "SELECT {r}.a, {s}.b FROM {r} JOIN {s} ON {r}.a < {s}.a AND {r}.b > {s}.b",
+    "SELECT {r}.a, {s}.b FROM {r} JOIN {s} ON {r}.a < {s}.a AND {s}.a < {r}.a + 3",
+)
 CHAIN = """CREATE TABLE r1 (x1 INT NOT NULL); CREATE TABLE r2 (x1 INT NOT NULL, x2 INT NOT NULL);
 CREATE TABLE r3 (x2 INT NOT NULL, x3 INT NOT NULL); CREATE TABLE r4 (x3 INT NOT NULL, x4 INT NOT NULL);
 CREATE TABLE r5 (x4 INT NOT NULL)"""
@@ -55,7 +70,7 @@ def draw(seed: int) -> Case:
     random = Random(seed)
     if random.random() < 0.08:
         return _theorem(random)
-    sql, tables = _query(random)
+    sql, tables = _in_order(random) if seed % 16 == 5 else _query(random)
     ddl = "; ".join(_table(random, name, tables) for name in tables)
     shape = random.choice(("inserts", "inserts in turn", "window", "window", "toggles", "toggles", "random"))
     sizes = random.choice((("one", "two", "root", "all"), ("one", "one", "two"), ("two", "root")))
@@ -85,6 +100,13 @@ def _table(random: Random, name: str, tables: list[str]) -> str:
 def _query(random: Random) -> tuple[str, list[str]]:
     made = _Query(random)
     return made.sides() if random.random() < 0.05 else made.text(), sorted(made.used)
+
+
+def _in_order(random: Random) -> tuple[str, list[str]]:
+    """Queries that keep values or rows in order."""
+    r, s = random.sample(BAGS, 2)
+    sql = random.choice(_ORDERED).format(r=r, s=s)
+    return sql, sorted({r, s} if f" {s}" in sql else {r})
 
 
 def random_order(random: Random) -> str:

@@ -143,6 +143,7 @@ class Aggregate:
         self._out = lanes.layout(self.types)
         self.null_lane = lanes.value_lanes(self.types)
         self.feeds, self.feed_of = self._plan()
+        self.in_order = [feed for feed in self.feeds if feed.ordered is not None or feed.values is not None]
         self.program = self._finishing()
         width = _ROWS + 1 + sum(feed.lanes for feed in self.feeds)
         self.groups = Tuples(scope.scope("groups"), lanes.width(key_types))
@@ -241,6 +242,10 @@ class Aggregate:
         self.listed[0] = touch(groups, weights, state, self.flags.data, self.touched, self.listed[0])
         for feed in self.feeds:
             feed.apply(groups, args[feed.call], filters[feed.call], weights, state)
+
+    def visits(self) -> int:
+        """The nodes of ordered structures visited since they were last asked for."""
+        return sum(feed.visits() for feed in self.in_order)
 
     def flush(self) -> tuple[list[Column], Int64s]:
         """The change of the answer since the last flush: old rows with weight -1, then new ones with +1."""

@@ -24,7 +24,7 @@ from freshet.plans.content import Content, content_of
 from freshet.plans.model import AnyPlan, schemas
 from freshet.scalar.column import Column
 from freshet.scalar.lanes import pack, width, written_rows
-from freshet.state.arena import Scope
+from freshet.state.arena import Growable, Scope
 from freshet.state.arrays import Bools, Int64s
 from freshet.state.rows import Rows
 from freshet.state.strings import StringPool
@@ -99,8 +99,9 @@ class Maintained(ABC):
         """Whether it only passes changes of tables on to the queries below."""
         return True
 
-    def stored(self) -> Table | None:
-        """The table of the rows of the answer, if it has one that changes with the stored tables."""
+    def stored(self, steps: Growable) -> Table | None:
+        """The table of the rows of the answer, if it has one that changes with the stored tables. Rows that change in
+        it are counted in `steps`, those of the operator that reads it."""
         return None
 
     def remove(self, table: Table, slots: Slots) -> None:

@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
 
-from freshet.aggregates import function_of
 from freshet.budget import look
 from freshet.engine.aggregate import Aggregate
 from freshet.engine.descriptions import TO_GROUPS, TO_PENDING, TO_PYTHON, TO_RAW
@@ -91,8 +90,6 @@ class Select(Maintained):
         if grouping is not None:
             keys = [k.type for k in grouping.keys]
             self.aggregate = Aggregate(scope.scope("groups"), pool, keys, grouping.aggregates, grand_total=not keys)
-        calls = () if grouping is None else grouping.aggregates
-        self.ordered = sum(function_of(call).logarithmic for call in calls)  # aggregates that keep values in order
         self.distinct = DistinctOperator(scope.scope("distinct"), pool, self.types) if plan.distinct else None
         self.sources = sources
         self.distinguishes = plain and distinguishes_tuples(plan)  # whether different join results are different rows
@@ -132,7 +129,7 @@ class Select(Maintained):
         if same not in self._known:
             scope = self.scope.scope(f"input{relation}")
             child = maintain(scope.scope(QUERY), source, tables, self.pool)
-            rows = None if self.plan.passes else child.stored()
+            rows = None if self.plan.passes else child.stored(self.steps)
             fed = Table(scope.scope(ROWS), source.fields, (), self.pool) if rows is None else rows
             self._known[same] = child, fed
             self.below.append(child)
@@ -191,7 +188,7 @@ class Select(Maintained):
         self._settle()
         if self.aggregate is not None and self.touched:
             self.touched = False
-            self._above_groups(*self.aggregate.flush())
+            self._above_groups(*self._flush(self.aggregate))
         parts = self.pending.take()
         if self.join is not None:
             self.join.sweep()
@@ -281,8 +278,13 @@ class Select(Maintained):
             filters.append(mask)
         self.touched = True
         self.steps.data[GROUPED] += n
-        self.steps.data[PLACED] += n * self.ordered
         self.aggregate.apply(keys, args, filters, weights)
+
+    def _flush(self, aggregate: Aggregate) -> tuple[list[Column], Int64s]:
+        change = aggregate.flush()
+        if aggregate.in_order:
+            self.steps.data[PLACED] += aggregate.visits()
+        return change
 
     def _above_groups(self, columns: list[Column], weights: Int64s) -> None:
         if not len(weights):
@@ -406,7 +408,7 @@ class Select(Maintained):
                 self._into_groups(read, np.ones(1, np.int64), 1)
         self._settle()
         if self.aggregate is not None:
-            self._above_groups(*self.aggregate.flush())
+            self._above_groups(*self._flush(self.aggregate))
         self._forget_deltas()
 
     def _load_rows(self, tables: Sequence[Table]) -> None:
