@@ -42,6 +42,7 @@ _ORDERED = (
     "SELECT {r}.a, {s}.b FROM {r} JOIN {s} ON {r}.a < {s}.a AND {r}.b > {s}.b",
     "SELECT {r}.a, {s}.b FROM {r} JOIN {s} ON {r}.a < {s}.a AND {s}.a < {r}.a + 3",
 )
+_SET_OPERATIONS = ("UNION", "UNION", "EXCEPT", "INTERSECT", "EXCEPT ALL", "INTERSECT ALL")
 CHAIN = """CREATE TABLE r1 (x1 INT NOT NULL); CREATE TABLE r2 (x1 INT NOT NULL, x2 INT NOT NULL);
 CREATE TABLE r3 (x2 INT NOT NULL, x3 INT NOT NULL); CREATE TABLE r4 (x3 INT NOT NULL, x4 INT NOT NULL);
 CREATE TABLE r5 (x4 INT NOT NULL)"""
@@ -159,7 +160,7 @@ class _Query:
         """Set operations of joins, most of which show what identifies their rows."""
         sql = self.side()
         for _ in range(self.random.choice((1, 1, 2))):
-            sql = f"({sql}) {self.random.choice(('UNION', 'UNION', 'EXCEPT', 'INTERSECT'))} {self.side()}"
+            sql = f"({sql}) {self.random.choice(_SET_OPERATIONS)} {self.side()}"
         return sql
 
     def side(self) -> str:

@@ -29,6 +29,7 @@ FIXED, PER_ROW = (
     20_000,
     500,
 )  # bytes of state that a view with groups that are not stored may have, however many there are
+_SET_OPERATIONS = ("union", "except", "intersect", "except all", "intersect all")
 MOST_STEPS = 400_000  # a stream that takes more is not doubled again
 
 
@@ -99,10 +100,16 @@ def paid(case: Case, plan: freshet.Plan, size: int) -> tuple[dict[str, float], i
     top = operators[0][1]
     if top["guarantee"]["claim"]["rows"] == "delta":
         ratios["v, rows of the delta"] = top["paid"]["joined"] / (delta_rows + len(stream))
-    if top["guarantee"]["totals"].startswith("factorised"):
+    looked_up = top["class"] in _SET_OPERATIONS and not any("state" in " ".join(_lost(o)) for _, o in operators)
+    if looked_up or top["guarantee"]["totals"].startswith("factorised"):
         ratios["v, bytes of state"] = _state(view) / (FIXED + PER_ROW * len(stream))
     db.close()
     return ratios, steps
+
+
+def _lost(operator: dict[str, Any]) -> list[str]:
+    lost: list[str] = operator["guarantee"]["lost"]
+    return lost
 
 
 def _state(view: freshet.View) -> int:

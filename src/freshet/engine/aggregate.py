@@ -322,6 +322,14 @@ class Aggregate:
             (self.groups.lanes.data[slot].tolist(), self.answers.data[slot].tolist()) for slot in self._emitted(key)
         ]
 
+    def among(self, keys: list[Column], rows: int) -> tuple[Slots, list[Column]]:
+        """Which of the rows have the keys of a group in the answer as of the last flush, and these groups."""
+        slots = self.groups.find(lanes.pack(keys, self._pool, rows))
+        at = np.flatnonzero(slots >= 0).astype(np.int32)
+        at = at[self.flags.data[slots[at]] & _EMITTED != 0]
+        found = slots[at]
+        return at, self.columns(self.groups.lanes.data[found], self.answers.data[found])
+
     def _emitted(self, key: Int64s) -> list[int]:
         slot = int(self.groups.find(key)[0])
         return [slot] if slot >= 0 and self.flags.data[slot] & _EMITTED else []

@@ -141,9 +141,15 @@ class Maintained(ABC):
         """The ways to find rows of the answer by their values."""
         return ()
 
-    def holds(self, columns: list[Column], rows: int) -> Bools:
-        """For each of the rows, whether it is in the answer. Supported only by plans in which rows can be looked up."""
+    def copies(self, columns: list[Column], rows: int) -> Int64s:
+        """For each of the rows, how many copies of it are in the answer. Supported only by plans in which rows can be
+        looked up."""
         raise NotImplementedError
+
+    def weighted(self, rows: int) -> Iterator[tuple[list[Column], Int64s]]:
+        """The answer of such a plan: each row once, with its number of copies."""
+        for columns in self.batches(rows):
+            yield columns, np.ones(len(columns[0]), np.int64)
 
     @property
     def unindexed(self) -> Maintained:

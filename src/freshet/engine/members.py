@@ -1,4 +1,4 @@
-"""Tests whether rows are in the answer of a select, using its join tree (plans/lookups says when this is possible)."""
+"""Counts copies of rows in the answer of a select, using its join tree (plans/lookups says when this is possible)."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from freshet.scalar.expression import ColumnRef, Reference
 from freshet.scalar.functions import build
 from freshet.scalar.lanes import pack
 from freshet.state.arrays import Bools, Int64s
+from freshet.state.rows import multiplied
 from freshet.state.strings import StringPool
 from freshet.state.tree_table import ALIVE
 from freshet.state.tuples import Slots
@@ -26,13 +27,17 @@ class Members:
         self.pool = pool
         self.checks = tuple(build(c.operator.function, (c.parent, c.child)) for c in asked.comparisons)
 
-    def among(self, columns: list[Column], n: int) -> Bools:
-        """For each of n rows, whether it is in the answer."""
-        present = np.ones(n, np.bool_)
+    def copies(self, columns: list[Column], n: int) -> Int64s:
+        """For each of n rows, how many copies of it are in the answer."""
+        present, factors = np.ones(n, np.bool_), []
         for a, b in self.asked.same:
             present &= self._equal([columns[a]], [columns[b]], n)
         for node in self.asked.nodes:
-            present &= self._is_alive(node, columns, n)
+            there, slots = self._alive(node, columns, n)
+            present &= there
+            source = self.tree.nodes[node.node].source
+            if source.weights is not None and source.counted and not self.tree.plan.distinct_tree:
+                factors.append(np.where(there, source.weights.data[slots], 0))
         if self.checks:
 
             def read(c: Reference) -> Column:
@@ -40,9 +45,10 @@ class Members:
                 return columns[self.asked.known[c.relation, c.column]]
 
             present &= evaluate_filter(self.checks, read, n)
-        return present
+        return multiplied(present.astype(np.int64), factors)
 
-    def _is_alive(self, node: NodeLookup, columns: list[Column], n: int) -> Bools:
+    def _alive(self, node: NodeLookup, columns: list[Column], n: int) -> tuple[Bools, Slots]:
+        """Which rows have an alive tuple of a node, and the slots of the tuples."""
         kept = self.tree.nodes[node.node]
         slots = self._slots(node, [columns[i] for i in node.by], n)
         there: Bools = slots >= 0
@@ -53,7 +59,7 @@ class Members:
             read = kept.source.reader(slots[there])
             own = [read(ColumnRef(fields[c].type, relation, c, "", True)) for c, _ in node.others]
             there[there] = self._equal(own, [columns[i].take(there) for _, i in node.others], len(slots[there]))
-        return there
+        return there, slots
 
     def _slots(self, node: NodeLookup, by: list[Column], n: int) -> Slots:
         source = self.tree.nodes[node.node].source

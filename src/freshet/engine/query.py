@@ -18,6 +18,7 @@ from freshet.engine.descriptions import TO_GROUPS, TO_PENDING, TO_PYTHON, TO_RAW
 from freshet.engine.distinct import DistinctOperator
 from freshet.engine.join import Join
 from freshet.engine.joined_finders import joined_finders
+from freshet.engine.keys import shown_groups
 from freshet.engine.maintained import ALWAYS, LOAD, Finder, Maintained, Outlet, keeps, maintain
 from freshet.engine.members import Members
 from freshet.engine.native import Native, is_covered
@@ -371,12 +372,32 @@ class Select(Maintained):
             return sum(added_up(self._checked(part)[1]) for part in self.join.answer(LOAD))
         return sum(len(columns[0]) for columns in self.batches(LOAD))
 
-    def holds(self, columns: list[Column], rows: int) -> Bools:
+    def copies(self, columns: list[Column], rows: int) -> Int64s:
+        if self.aggregate is not None:
+            return self._copies_of_groups(self.aggregate, columns, rows)
         if self.members is None:
             asked = lookups(self.plan)
             assert asked is not None and self.join is not None, "the plan says which queries are looked up"
             self.members = Members(self.join.tree, asked, self.pool)
-        return self.members.among(columns, rows)
+        return self.members.copies(columns, rows)
+
+    def _copies_of_groups(self, aggregate: Aggregate, columns: list[Column], rows: int) -> Int64s:
+        """A group is found by its keys, and is the same row if its outputs are the same."""
+        at, groups = aggregate.among([columns[i] for i in shown_groups(self.plan)], rows)
+        copies = np.zeros(rows, np.int64)
+        outputs, kept = self._project_groups(groups, len(at))
+        if kept is not None:
+            at = at[kept]
+        same = pack(outputs, self.pool, len(at)) == pack([c.take(at) for c in columns], self.pool, len(at))
+        copies[at[same.all(axis=1)]] = 1
+        return copies
+
+    def weighted(self, rows: int) -> Iterator[tuple[list[Column], Int64s]]:
+        if self.join is None or self.aggregate is not None:
+            yield from super().weighted(rows)
+            return
+        for part in self.join.answer(rows):
+            yield from self._valued(part)
 
     # Loading and closing --------------------------------------------------------------------------------------
 

@@ -16,7 +16,7 @@ from freshet.engine.work import FED, Work
 from freshet.plans.model import AnyPlan
 from freshet.scalar.column import Column
 from freshet.state.arena import Arena, Growable, Scope
-from freshet.state.arrays import Bools
+from freshet.state.arrays import Bools, Int64s
 from freshet.state.rows import Rows, no_rows
 from freshet.state.strings import StringPool
 
@@ -136,8 +136,11 @@ class SharedReader(Maintained):
     def finders(self) -> Sequence[Finder]:
         return self.shared.query.finders()
 
-    def holds(self, columns: list[Column], rows: int) -> Bools:
-        return self.shared.query.holds(columns, rows)
+    def copies(self, columns: list[Column], rows: int) -> Int64s:
+        return self.shared.query.copies(columns, rows)
+
+    def weighted(self, rows: int) -> Iterator[tuple[list[Column], Int64s]]:
+        return self.shared.query.weighted(rows)
 
     def packed(self) -> Iterator[Rows]:
         return self.shared.query.packed()

@@ -1,8 +1,10 @@
-"""Plans whose answer is a set in which rows can be looked up without storing it.
+"""Plans in whose answer rows can be looked up, with their number of copies, without storing it.
 
-A row of such an answer is one tuple of each output node. If the outputs have all that identifies these tuples, the row
-is in the answer exactly if each of them is found and alive, and they join: alive implies that the nodes below join as
-well.
+A joined row is one tuple of each output node. If the outputs have all that identifies these tuples, the row is in the
+answer exactly if each of them is found and alive, and they join: alive implies that the nodes below join as well. Then
+equal rows are the same tuples, so the number of copies is the product of those of the tuples (IEDyn's multiplicities).
+
+A row of groups that shows all keys is found by them, and is in the answer exactly if the finished values agree.
 """
 
 from __future__ import annotations
@@ -13,7 +15,7 @@ from dataclasses import dataclass
 from freshet.logical.kinds import JoinKind
 from freshet.logical.query import TableSchema
 from freshet.plans.model import AnyPlan, Comparison, LookedUpPlan, QueryPlan
-from freshet.scalar.expression import ColumnRef, Expression, walk
+from freshet.scalar.expression import ColumnRef, Expression, GroupRef, walk
 
 Place = tuple[int, int]  # a relation and a column of it
 
@@ -40,13 +42,27 @@ class Lookups:
     known: dict[Place, int]
 
 
-def is_looked_up(plan: AnyPlan) -> bool:
-    return isinstance(plan, LookedUpPlan) or (isinstance(plan, QueryPlan) and lookups(plan) is not None)
+def is_looked_up(plan: AnyPlan, every: bool) -> bool:
+    """`every`: whether the answer may have several copies of a row; otherwise it must be a set."""
+    if isinstance(plan, LookedUpPlan):
+        return every or not plan.all
+    if not isinstance(plan, QueryPlan):
+        return False
+    is_set = plan.grouping is not None or plan.distinct_tree or bool(plan.key)
+    return (is_set or every) and (shows_groups(plan) or lookups(plan) is not None)
+
+
+def shows_groups(plan: AnyPlan) -> bool:
+    """Whether its rows are stored groups that can be found by their keys, all of which are outputs."""
+    if not isinstance(plan, QueryPlan) or plan.grouping is None or plan.distinct or not plan.grouping.keys:
+        return False
+    shown = {o.column for o in plan.outputs if isinstance(o, GroupRef)}
+    return shown.issuperset(range(len(plan.grouping.keys))) and not any(k.type.is_fraction for k in plan.grouping.keys)
 
 
 def lookups(plan: QueryPlan) -> Lookups | None:
-    """None if the answer is not a set, or the outputs do not identify all tuples of its rows."""
-    if not (plan.distinct_tree or plan.key) or plan.grouping is not None or plan.residual or plan.passes:
+    """How its joined rows are looked up; None if the outputs do not identify all tuples of them."""
+    if plan.grouping is not None or plan.distinct or plan.copies or plan.residual or plan.passes:
         return None
     if not plan.nodes or not all(isinstance(o, ColumnRef) and not o.type.is_fraction for o in plan.outputs):
         return None  # equal doubles may differ in their bits
@@ -64,6 +80,8 @@ def lookups(plan: QueryPlan) -> Lookups | None:
             same.append((first, i))
         known.update(dict.fromkeys(members, first))
     edges = [n.edge.comparison for n in plan.nodes if n.output and n.edge is not None]
+    if any(edge is not None and edge.counted for edge in edges):
+        return None
     compared = [c for edge in edges if edge is not None for c in (edge, *edge.further)]
     if not all(p in known for c in compared for p in _places(c)):
         return None
