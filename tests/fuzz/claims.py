@@ -100,6 +100,11 @@ def paid(case: Case, plan: freshet.Plan, size: int) -> tuple[dict[str, float], i
     top = operators[0][1]
     if top["guarantee"]["claim"]["rows"] == "delta":
         ratios["v, rows of the delta"] = top["paid"]["joined"] / (delta_rows + len(stream))
+    if case.searched is not None:
+        (key,) = (node["key"] for node in top["tree"] if node["key"])
+        promised = len(stream) + case.searched(stream, key)
+        places = top["paid"]["placed"] + top["paid"]["checked"]
+        ratios["v, places searched"] = places / (promised * math.log2(len(stream) + 2))
     looked_up = top["class"] in _SET_OPERATIONS and not any("state" in " ".join(_lost(o)) for _, o in operators)
     if looked_up or top["guarantee"]["totals"].startswith("factorised"):
         ratios["v, bytes of state"] = _state(view) / (FIXED + PER_ROW * len(stream))

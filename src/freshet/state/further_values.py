@@ -2,8 +2,9 @@
 
 For each tuple, `best` has the greatest of each further value in its subtree of the chain's treap. A subtree is searched
 only if these would be enough. They may belong to different tuples, so tuples are also looked at in vain; how many is
-returned, as nothing but the length of the chain bounds it. Arguments are those of `second_value`, with `many` values
-for each tuple; bit d of `strict` says that the value number d must be greater, not equal.
+returned. A part that is searched has a tuple with enough of the rarest value: so all partners of a tuple are found in
+O((1 + k) log n), if k tuples of the chain have enough of that value. Arguments are those of `second_value`, with `many`
+values for each tuple; bit d of `strict` says that the value number d must be greater, not equal.
 """
 
 from __future__ import annotations
