@@ -22,6 +22,7 @@ from freshet.plans.lookups import is_looked_up, shows_groups
 from freshet.plans.model import AnyPlan, BagPlan, LookedUpPlan, QueryPlan, RelationPlan
 from freshet.plans.select import SelectPlanner
 from freshet.plans.wanted import WantedTrees
+from freshet.scalar.functions.compiled import is_total
 
 Made = TypeVar("Made", bound=AnyPlan)
 
@@ -141,6 +142,11 @@ class _Plans:
             if fewer is not groups:
                 made = self._select(fewer, stored)
                 return replace(made, guarantee=replace(made.guarantee, totals=totals))
+            if plan and not all(map(is_total, query.outputs)) and not is_linear(made):
+                # A part would compute its columns before it is known which of its tuples have partners.
+                made = made if free is self else self._select(query, stored)
+                lost = (*made.guarantee.lost, f"linear state: distinct rows are not a join of parts; {plan}")
+                return replace(made, guarantee=replace(made.guarantee, lost=lost))
         return made if free is self else self._select(query, stored)
 
     def _factorised(self, query: Query) -> QueryPlan | str:
