@@ -322,7 +322,7 @@ class Aggregate:
             (self.groups.lanes.data[slot].tolist(), self.answers.data[slot].tolist()) for slot in self._emitted(key)
         ]
 
-    def among(self, keys: list[Column], rows: int) -> tuple[Slots, list[Column]]:
+    def among(self, keys: Sequence[Column], rows: int) -> tuple[Slots, list[Column]]:
         """Which of the rows have the keys of a group in the answer as of the last flush, and these groups."""
         slots = self.groups.find(lanes.pack(keys, self._pool, rows))
         at = np.flatnonzero(slots >= 0).astype(np.int32)

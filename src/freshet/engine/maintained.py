@@ -146,6 +146,11 @@ class Maintained(ABC):
         looked up."""
         raise NotImplementedError
 
+    def among(self, keys: list[Column], rows: int) -> tuple[Slots, list[Column]]:
+        """Which of the rows have the keys of a group in the answer, and the rows of these groups. Supported only by
+        plans that show all keys of their groups."""
+        raise NotImplementedError
+
     def weighted(self, rows: int) -> Iterator[tuple[list[Column], Int64s]]:
         """The answer of such a plan: each row once, with its number of copies."""
         for columns in self.batches(rows):

@@ -16,9 +16,9 @@ from freshet.budget import look
 from freshet.engine.aggregate import Aggregate
 from freshet.engine.descriptions import TO_GROUPS, TO_PENDING, TO_PYTHON, TO_RAW
 from freshet.engine.distinct import DistinctOperator
+from freshet.engine.group_members import GroupMembers
 from freshet.engine.join import Join
 from freshet.engine.joined_finders import joined_finders
-from freshet.engine.keys import shown_groups
 from freshet.engine.maintained import ALWAYS, LOAD, Finder, Maintained, Outlet, keeps, maintain
 from freshet.engine.members import Members
 from freshet.engine.native import Native, is_covered
@@ -357,8 +357,7 @@ class Select(Maintained):
             return group_finders(self.plan, self.aggregate, lambda columns, n: self._project_groups(columns, n)[0])
         if not self.plan.key:
             return row_finders(self.plan, self.sources)
-        nested = (i for i, r in enumerate(self.plan.relations) if not isinstance(r.source, TableSchema))
-        return joined_finders(self.plan, self.sources, dict(zip(nested, self.reads, strict=True)), self.pool)
+        return joined_finders(self.plan, self.sources, self._nested(), self.pool)
 
     def count(self) -> int:
         if self.distinct is not None:
@@ -374,23 +373,24 @@ class Select(Maintained):
 
     def copies(self, columns: list[Column], rows: int) -> Int64s:
         if self.aggregate is not None:
-            return self._copies_of_groups(self.aggregate, columns, rows)
+            return self._groups(self.aggregate).copies(columns, rows)
         if self.members is None:
             asked = lookups(self.plan)
             assert asked is not None and self.join is not None, "the plan says which queries are looked up"
-            self.members = Members(self.join.tree, asked, self.pool)
+            self.members = Members(self.join.tree, asked, self._nested(), self.pool)
         return self.members.copies(columns, rows)
 
-    def _copies_of_groups(self, aggregate: Aggregate, columns: list[Column], rows: int) -> Int64s:
-        """A group is found by its keys, and is the same row if its outputs are the same."""
-        at, groups = aggregate.among([columns[i] for i in shown_groups(self.plan)], rows)
-        copies = np.zeros(rows, np.int64)
-        outputs, kept = self._project_groups(groups, len(at))
-        if kept is not None:
-            at = at[kept]
-        same = pack(outputs, self.pool, len(at)) == pack([c.take(at) for c in columns], self.pool, len(at))
-        copies[at[same.all(axis=1)]] = 1
-        return copies
+    def among(self, keys: list[Column], rows: int) -> tuple[Slots, list[Column]]:
+        assert self.aggregate is not None, "the plan says whose groups are looked up"
+        return self._groups(self.aggregate).among(keys, rows)
+
+    def _groups(self, aggregate: Aggregate) -> GroupMembers:
+        return GroupMembers(self.plan, aggregate, self._project_groups, self.pool)
+
+    def _nested(self) -> dict[int, Maintained]:
+        """The nested queries, by relation."""
+        places = (i for i, r in enumerate(self.plan.relations) if not isinstance(r.source, TableSchema))
+        return dict(zip(places, self.reads, strict=True))
 
     def weighted(self, rows: int) -> Iterator[tuple[list[Column], Int64s]]:
         if self.join is None or self.aggregate is not None:

@@ -19,6 +19,7 @@ from freshet.state.arena import Arena, Growable, Scope
 from freshet.state.arrays import Bools, Int64s
 from freshet.state.rows import Rows, no_rows
 from freshet.state.strings import StringPool
+from freshet.state.tuples import Slots
 
 QUERY, ROWS = "query", "rows"  # the scopes of a shared query and its rows
 
@@ -138,6 +139,9 @@ class SharedReader(Maintained):
 
     def copies(self, columns: list[Column], rows: int) -> Int64s:
         return self.shared.query.copies(columns, rows)
+
+    def among(self, keys: list[Column], rows: int) -> tuple[Slots, list[Column]]:
+        return self.shared.query.among(keys, rows)
 
     def weighted(self, rows: int) -> Iterator[tuple[list[Column], Int64s]]:
         return self.shared.query.weighted(rows)
