@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -13,14 +13,17 @@ from freshet.engine.work import Work
 from freshet.plans import explain
 from freshet.plans.explain import Standing, as_dict
 
+#: The names of the operators that read each shared query (Sharing.reading).
+Readers = Mapping[int, list[str]]
 
-def metrics(view: KeptView, clock: Clock) -> dict[str, Any]:
+
+def metrics(view: KeptView, clock: Clock, readers: Readers | None = None) -> dict[str, Any]:
     """The cost of maintaining the view, since it was created and over the last minute."""
     recent, chosen = view.paid.last_minute(clock.now(), view.operator), view.following.chosen
     return {
         **view.paid.total(view.operator).as_dict(),
         "last_minute": recent.as_dict(),
-        "shared": [{"with": query.others, **figures(query.work)} for query in _read(view)],
+        "shared": [{"with": query.others, **figures(query.work)} for query in _read(view, readers)],
         "tree_switches": chosen.moves,
         "tree_since": chosen.since,
     }
@@ -70,14 +73,16 @@ class _Shared:
     work: Work
 
 
-def _read(view: KeptView) -> list[_Shared]:
+def _read(view: KeptView, readers: Readers | None = None) -> list[_Shared]:
     sharing = view.state.core.sharing
     queries = sharing.read_by(view.operator)
+    if queries and readers is None:
+        readers = sharing.reading()
     known = {id(query) for query in queries}
     return [
         _Shared(
             query.scope.nbytes(),
-            sorted(name for name in sharing.operators_reading(query) if name != view.key),
+            sorted(name for name in (readers or {})[id(query)] if name != view.key),
             query.query.work(set(known)),
         )
         for query in queries
