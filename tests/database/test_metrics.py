@@ -47,7 +47,7 @@ def test_overall() -> None:
         "ordered_places_per_change": None, "nested_rows": 0, "nested_rows_per_change": None, "steps": 0,
         "steps_per_change": None,
     }  # fmt: skip
-    assert view.metrics() == {**nothing, "last_minute": nothing, "tree_switches": 0, "tree_since": 1}
+    assert view.metrics() == {**nothing, "last_minute": nothing, "shared": [], "tree_switches": 0, "tree_since": 1}
     db.apply({"a": [{"x": 1, "y": i} for i in range(10)], "c": [{"x": i} for i in range(100)]})
     flicker(db)
     figures = view.metrics()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import json
 import random
 from pathlib import Path
 from typing import Any
@@ -157,17 +158,17 @@ def test_explain_says_what_is_shared() -> None:
     assert "\nshared " not in view.explain()
     db.create_view("top", QUERIES["top"])
     size = shared(db)[0].scope.nbytes()
-    assert f"\nshared     a query of {size:,} bytes, with view top\n" in view.explain()
+    assert f"\nshared     a query of {size:,} bytes, with view top; it has paid 0 steps\n" in view.explain()
     db.create_view("sorted", QUERIES["sorted"])
-    assert "bytes, with views sorted, top\n" in view.explain()
-    assert "bytes, with views top, whole\n" in db.view("sorted").explain()
+    assert "bytes, with views sorted, top; " in view.explain()
+    assert "bytes, with views top, whole; " in db.view("sorted").explain()
     twice = f"SELECT o FROM {SUMS} AS x WHERE o > 1 UNION ALL SELECT o FROM {SUMS} AS x WHERE o > 1"
-    assert "bytes, read in several places here\n" in db.create_view("twice", twice).explain()
+    assert "bytes, read in several places here; " in db.create_view("twice", twice).explain()
 
 
 def test_work_is_counted_once_for_each_view() -> None:
     """A view has the same cost next to others as alone, from its creation on."""
-    paid = {}
+    paid = []
     for others in ((), ("whole", "top")):
         db = freshet.connect()
         db.execute(DDL)
@@ -178,9 +179,50 @@ def test_work_is_counted_once_for_each_view() -> None:
         for i in range(5):
             db.apply({"l": [{"o": i, "q": 9}]})
         metrics = db.metrics()["views"]["greatest"]
-        assert metrics["changes"] == 5
-        paid[others] = metrics["counters_changed"], metrics["grouped_rows"]
-    assert len({*paid.values()}) == 1
+        listed = metrics.pop("shared")
+        assert metrics["changes"] == 5 and metrics["grouped_rows"] and len(listed) == 1
+        paid.append({k: v for k, v in metrics.items() if k != "last_minute" and not k.startswith("tree")})
+    assert paid[0] == paid[1]
+
+
+def test_rows_that_readers_join_are_counted_with_each() -> None:
+    """What a shared query pays is listed once, and counts in every view that reads it; the rows that it changes in the
+    input of a reader count there."""
+    texts = {name: f"SELECT l.q, x.s FROM l JOIN {SUMS} AS x ON x.o = l.{c}" for name, c in (("a", "o"), ("b", "q"))}
+    alone = {}
+    for name, text in texts.items():
+        db = freshet.connect()
+        db.execute(DDL)
+        view = db.create_view(name, text)
+        for i in range(6):
+            db.apply({"l": [{"o": i % 3, "q": i}]})
+        alone[name] = view.metrics()
+        assert view.metrics()["shared"] == []
+    db = freshet.connect()
+    db.execute(DDL)
+    for name, text in texts.items():
+        db.create_view(name, text)
+    for i in range(6):
+        db.apply({"l": [{"o": i % 3, "q": i}]})
+    for name, other in (("a", "b"), ("b", "a")):
+        view = db.view(name)
+        metrics = view.metrics()
+        (listed,) = metrics["shared"]
+        assert {k: v for k, v in metrics.items() if k != "last_minute"} == {
+            **{k: v for k, v in alone[name].items() if k != "last_minute"},
+            "shared": [listed],
+        }
+        document = json.loads(view.explain("json"))
+        assert listed["with"] == [other] and document["shared"][0]["with"] == [other]
+        fed = 3 + 3 * 2  # a group appears, or replaces its row
+        (nested,) = document["inputs"].values()
+        assert document["paid"]["fed"] == fed and nested["paid"] == document["shared"][0]["paid"]
+        assert listed["joined_rows"] == listed["grouped_rows"] == 6 and listed["steps"] == 12
+        assert nested["paid"]["fed"] == 0
+        assert f"with view {other}; it has paid 12 steps" in view.explain()
+    db.execute("DROP MATERIALIZED VIEW b")
+    db.apply({"l": [{"o": 1, "q": 1}]})
+    assert db.view("a").metrics()["shared"] == [] and db.view("a").metrics()["nested_rows"] == fed + 2
 
 
 @pytest.mark.parametrize("checkpoint", [True, False])

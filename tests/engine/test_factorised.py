@@ -254,3 +254,22 @@ def test_sums_of_doubles_are_rounded_once() -> None:
     db.apply({"r": [{"x": 1, "y": 1, "_weight": 7}], "s": [{"y": 1, "z": 2, "w": w} for w in values]})
     (row,) = view.to_arrow().to_pylist()
     assert row["w"] == float(7 * sum(map(Fraction, values)))
+
+
+def test_computed_columns_that_may_fail() -> None:
+    """They are computed on rows of the answer alone, so a part of the join cannot compute them; `explain` says so."""
+    tables = "CREATE TABLE f (a INT, b INT); CREATE TABLE g (a INT, b INT)"
+    sql = "SELECT DISTINCT {0} AS x, {1} AS y FROM f CROSS JOIN g"
+    lost = freshet.plan(sql.format("f.a + f.b", "g.a + g.b"), tables).root.guarantee.lost
+    assert any("not a join of parts; an expression over f may have no value on some row" in reason for reason in lost)
+    certain = freshet.plan(sql.format("f.a = f.b", "g.a = g.b"), tables)
+    assert "factorised" in certain.root.guarantee.totals and not certain.root.guarantee.lost
+    db = freshet.connect()
+    db.execute(tables)
+    view = db.create_view("v", sql.format("f.a + f.b", "g.a + g.b"))
+    largest, small = {"a": 2**31 - 1, "b": 1}, {"a": 1, "b": 1}
+    db.apply({"f": [largest]})  # no partner, no row
+    with pytest.raises(freshet.ChangeError, match="no answer after it"):
+        db.apply({"g": [small]})
+    db.apply({"f": [{**largest, "_weight": -1}, small, small], "g": [small]})
+    assert view.to_dicts() == [{"x": 2, "y": 2}]

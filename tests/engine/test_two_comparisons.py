@@ -130,6 +130,8 @@ def test_explain_names_both() -> None:
     explained = freshet.plan(BOTH, DDL).explain()
     assert "r.a < s.a, r.b <= s.b" in explained and "residual" not in explained
     assert "found in O(log n) each; there may be none" in explained
+    three = freshet.plan(THREE, DDL).explain()
+    assert "and the most selective of these, in O(log n) each; there may be none" in three
 
 
 @pytest.mark.parametrize("kind", ["LEFT JOIN", "EXISTS"])

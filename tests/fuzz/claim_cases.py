@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import operator
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -27,6 +28,22 @@ _NESTED = (
     "(SELECT a, b FROM {0} EXCEPT SELECT a, b FROM {1})",
     "(SELECT a, b FROM {0} UNION ALL SELECT b, a FROM {1})",
 )
+_ORDERED = (
+    "SELECT a, MEDIAN(b) AS m, MAX(b) AS n FROM {r} GROUP BY a",
+    "SELECT a, MODE(b) AS m FROM {r} GROUP BY a",
+    "SELECT a, ARRAY_AGG(b) AS m FROM {r} GROUP BY a",
+    "SELECT a, MAX_BY(a, b) AS m FROM {r} GROUP BY a",
+    "SELECT a, b FROM {r} ORDER BY b, a LIMIT 3 OFFSET 1",
+    "SELECT DISTINCT {r}.a, {s}.b FROM {r} JOIN {s} ON {r}.b = {s}.a ORDER BY 2, 1 DESC LIMIT 4",
+    "SELECT a, b, RANK() OVER (PARTITION BY a ORDER BY b) AS m FROM {r}",
+    "SELECT * FROM (SELECT a, b, ROW_NUMBER() OVER (PARTITION BY a ORDER BY b) AS m FROM {r}) AS x WHERE m <= 2",
+    """SELECT SUM({r}.b) AS m FROM {r} JOIN (SELECT a, MAX(b) AS n FROM {s} GROUP BY a) AS x
+    ON x.a = {r}.a WHERE {r}.b < x.n""",
+    "SELECT COUNT(*) AS m FROM {r} JOIN {s} ON {r}.a < {s}.a",
+    "SELECT {r}.a, {s}.b FROM {r} JOIN {s} ON {r}.a < {s}.a AND {r}.b > {s}.b",
+    "SELECT {r}.a, {s}.b FROM {r} JOIN {s} ON {r}.a < {s}.a AND {s}.a < {r}.a + 3",
+)
+_SET_OPERATIONS = ("UNION", "UNION", "EXCEPT", "INTERSECT", "EXCEPT ALL", "INTERSECT ALL")
 CHAIN = """CREATE TABLE r1 (x1 INT NOT NULL); CREATE TABLE r2 (x1 INT NOT NULL, x2 INT NOT NULL);
 CREATE TABLE r3 (x2 INT NOT NULL, x3 INT NOT NULL); CREATE TABLE r4 (x3 INT NOT NULL, x4 INT NOT NULL);
 CREATE TABLE r5 (x4 INT NOT NULL)"""
@@ -49,13 +66,16 @@ class Case:
     stream: Callable[[int], list[Change]]
     sizes: tuple[int, ...]
     name: str
+    searched: Callable[[list[Change], list[str]], int] | None = None  # partners that an edge promises to look at
 
 
 def draw(seed: int) -> Case:
     random = Random(seed)
     if random.random() < 0.08:
         return _theorem(random)
-    sql, tables = _query(random)
+    if seed % 16 == 11:
+        return _searched(random)
+    sql, tables = _in_order(random) if seed % 16 == 5 else _query(random)
     ddl = "; ".join(_table(random, name, tables) for name in tables)
     shape = random.choice(("inserts", "inserts in turn", "window", "window", "toggles", "toggles", "random"))
     sizes = random.choice((("one", "two", "root", "all"), ("one", "one", "two"), ("two", "root")))
@@ -85,6 +105,74 @@ def _table(random: Random, name: str, tables: list[str]) -> str:
 def _query(random: Random) -> tuple[str, list[str]]:
     made = _Query(random)
     return made.sides() if random.random() < 0.05 else made.text(), sorted(made.used)
+
+
+def _in_order(random: Random) -> tuple[str, list[str]]:
+    """Queries that keep values or rows in order."""
+    r, s = random.sample(BAGS, 2)
+    sql = random.choice(_ORDERED).format(r=r, s=s)
+    return sql, sorted({r, s} if f" {s}" in sql else {r})
+
+
+def _searched(random: Random) -> Case:
+    """Three or four comparisons on an edge, each of which holds for all pairs, for none, or for some."""
+    columns = "abcd"[: random.choice((3, 3, 4))]
+    compared = [f"r.{c} {random_order(random)} s.{c}" for c in columns]
+    shapes = {c: random.choice(("random", "random", "all", "none", "opposite")) for c in columns}
+    ddl = "; ".join(f"CREATE TABLE {t} ({', '.join(f'{c} INT NOT NULL' for c in columns)})" for t in "rs")
+    start, deletes = random.randrange(1 << 30), random.random() < 0.5
+
+    def value(table: str, c: str, upwards: bool, place: int, n: int, random: Random) -> int:
+        far = n * (table == "s") * (1 if upwards else -1)
+        if shapes[c] in ("all", "none"):
+            return random.randrange(n) + (far if shapes[c] == "all" else -far)
+        return random.randrange(n) if shapes[c] == "random" else (n - place if c in "bd" else place)
+
+    def stream(n: int) -> list[Change]:
+        random, changes = Random(start), list[Change]()
+        for _ in range(n):
+            table, place = random.choice("rs"), random.randrange(n)
+            row = {c: value(table, c, "<" in p, place, n, random) for c, p in zip(columns, compared, strict=True)}
+            changes.append({table: [{**row, "_weight": 1}]})
+        if deletes:
+            held = random.sample(changes, n // 2)
+            changes += [{t: [{**row, "_weight": -1}] for t, (row,) in change.items()} for change in held]
+        return changes
+
+    sql = f"SELECT r.a, s.b FROM r JOIN s ON {' AND '.join(compared)}"
+    name = f"searches with {shapes}{', and deletes' if deletes else ''}"
+    return Case(ddl, sql, "every_stream", stream, (16, 32, 64, 128), name, best_pairs)
+
+
+_HOLDS = {"<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge}
+
+
+def best_pairs(stream: list[Change], key: list[str]) -> int:
+    """For each change of a table, how many tuples of the other one satisfy the first comparison of an edge and that
+    other one which has the fewest."""
+    rows: dict[str, list[dict[str, int]]] = {"r": [], "s": []}
+    total = 0
+    for change in stream:
+        for table, (row,) in change.items():
+            own = {c: v for c, v in row.items() if c != "_weight"}
+            other = "s" if table == "r" else "r"
+            if row["_weight"] < 0:
+                rows[table].remove(own)
+            counts = [0] * (len(key) - 1)
+            for partner in rows[other]:
+                held = [_holds(comparison, {table: own, other: partner}) for comparison in key]
+                for i, holds in enumerate(held[1:]):
+                    counts[i] += held[0] and holds
+            total += min(counts)
+            if row["_weight"] > 0:
+                rows[table].append(own)
+    return total
+
+
+def _holds(comparison: str, rows: dict[str, dict[str, int]]) -> bool:
+    left, word, right = comparison.split()
+    a, b = (rows[place[0]][place[2]] for place in (left, right))
+    return bool(_HOLDS[word](a, b))
 
 
 def random_order(random: Random) -> str:
@@ -137,7 +225,7 @@ class _Query:
         """Set operations of joins, most of which show what identifies their rows."""
         sql = self.side()
         for _ in range(self.random.choice((1, 1, 2))):
-            sql = f"({sql}) {self.random.choice(('UNION', 'UNION', 'EXCEPT', 'INTERSECT'))} {self.side()}"
+            sql = f"({sql}) {self.random.choice(_SET_OPERATIONS)} {self.side()}"
         return sql
 
     def side(self) -> str:

@@ -20,7 +20,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import freshet
-from freshet.database.db import inside
 from freshet.errors import FreshetError, PlanError, UnsupportedError
 from tests.fuzz.claim_cases import Case, described, draw
 
@@ -30,6 +29,7 @@ FIXED, PER_ROW = (
     20_000,
     500,
 )  # bytes of state that a view with groups that are not stored may have, however many there are
+_SET_OPERATIONS = ("union", "except", "intersect", "except all", "intersect all")
 MOST_STEPS = 400_000  # a stream that takes more is not doubled again
 
 
@@ -78,7 +78,6 @@ def growing(series: list[float]) -> bool:
 def paid(case: Case, plan: freshet.Plan, size: int) -> tuple[dict[str, float], int]:
     """For each operator and each kind of step, steps paid for each step claimed; and all steps there were."""
     db = freshet.connect(adapt=False)
-    inside(db).state.core.sharing.enabled = False  # the rows of a shared query are counted once, not for each reader
     db.execute(case.ddl)
     view = db.create_view("v", case.sql)
     stream = case.stream(size)
@@ -101,10 +100,21 @@ def paid(case: Case, plan: freshet.Plan, size: int) -> tuple[dict[str, float], i
     top = operators[0][1]
     if top["guarantee"]["claim"]["rows"] == "delta":
         ratios["v, rows of the delta"] = top["paid"]["joined"] / (delta_rows + len(stream))
-    if top["guarantee"]["totals"].startswith("factorised"):
+    if case.searched is not None:
+        (key,) = (node["key"] for node in top["tree"] if node["key"])
+        promised = len(stream) + case.searched(stream, key)
+        places = top["paid"]["placed"] + top["paid"]["checked"]
+        ratios["v, places searched"] = places / (promised * math.log2(len(stream) + 2))
+    looked_up = top["class"] in _SET_OPERATIONS and not any("state" in " ".join(_lost(o)) for _, o in operators)
+    if looked_up or top["guarantee"]["totals"].startswith("factorised"):
         ratios["v, bytes of state"] = _state(view) / (FIXED + PER_ROW * len(stream))
     db.close()
     return ratios, steps
+
+
+def _lost(operator: dict[str, Any]) -> list[str]:
+    lost: list[str] = operator["guarantee"]["lost"]
+    return lost
 
 
 def _state(view: freshet.View) -> int:
@@ -129,7 +139,9 @@ def _ratios(operator: dict[str, Any], kind: str, changes: Counter[str], tree: An
     bound = read * _value(claim_of(operator, kind), read, tree)
     logs = math.log2(read + 2) if claim["logarithmic"] else 1.0
     yield "counters", steps["counters"] / (bound + (steps["joined"] if claim["by_delta"] else 0))
-    above = steps["checked"] + steps["grouped"] + steps["distinct"] + steps["placed"]
+    above = steps["checked"] + steps["grouped"] + steps["distinct"]
+    rows = 0 if claim["rows"] == "bounded" else steps["joined"]
+    yield "places in order", steps["placed"] / ((bound + rows) * logs)
     if claim["rows"] == "bounded":
         yield "rows", (steps["joined"] + above) / (bound * logs)
     else:

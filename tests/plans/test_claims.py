@@ -133,6 +133,21 @@ def test_claims_are_kept(seed: int) -> None:
     assert outcome.kind in ("kept", "refused", "too large"), outcome.why
 
 
+@pytest.mark.parametrize("seed", [11, 27, 59, 75, 91, 107])
+def test_three_comparisons_cost_the_best_pair(seed: int) -> None:
+    case = draw(seed)
+    assert case.searched is not None
+    outcome = claims.check(case)
+    assert outcome.kind == "kept" and "v, places searched" in outcome.ratios, outcome.why
+
+
+def test_more_than_the_best_pair_is_found() -> None:
+    """With all tuples satisfying two of three comparisons, nothing less than the third one bounds the search."""
+    case = next(c for c in map(draw, range(11, 5_000, 16)) if c.name.count("'all'") == 2 and "none" not in c.name)
+    assert claims.check(case).kind == "kept"
+    assert claims.check(replace(case, searched=lambda stream, key: 0)).kind == "broken"
+
+
 def test_claims_of_every_plan() -> None:
     """Operators other than selects state the cost of a row of their input."""
     for sql in ("SELECT x, y FROM r1 ORDER BY x LIMIT 3", "SELECT y FROM r2 UNION SELECT z FROM r3", "VALUES (1)"):

@@ -29,7 +29,7 @@ def change(ends: Any, links: Any, sides: Any, values: Any, weights: Any, counts:
 @kernel("i8(i8, i8, i8, i8, i8, i8, i8, b1)")
 def above(ends: Any, sides: Any, values: Any, weights: Any, counts: Any, high: Any, low: Any, inclusive: Any) -> Any:
     e, x, v = as_int32(ends), as_int32(sides), as_int64(values)
-    return count_above(e, np.int64(0), x, v, weights, as_int64(counts), (high, low), inclusive)
+    return count_above(e, np.int64(0), x, v, weights, as_int64(counts), (high, low), inclusive)[0]
 
 
 @given(

@@ -34,7 +34,7 @@ def nearest(
     ends: Any, sides: Any, values: Any, further: Any, best: Any, needed: Any, many: Any, strict: Any, s: Any, side: Any,
     bound: Any, inclusive: Any,
 ) -> Any:  # fmt: skip
-    found, _ = next_with_all(
+    found, _, _ = next_with_all(
         as_int32(ends), np.int64(0), as_int32(sides), as_int64(values), as_int64(further), as_int64(best),
         as_int64(needed), np.int64(0), many, strict, s, side, (bound, np.int64(0)), inclusive,
     )  # fmt: skip

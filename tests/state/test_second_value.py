@@ -29,7 +29,9 @@ def change(ends: Any, links: Any, sides: Any, values: Any, seconds: Any, best: A
 def around(ends: Any, sides: Any, values: Any, seconds: Any, best: Any, s: Any, least: Any) -> Any:
     e, x, v = as_int32(ends), as_int32(sides), as_int64(values)
     a, b = as_int64(seconds), as_int64(best)
-    return last_before(e, np.int64(0), x, v, a, b, s, least), first_after(e, np.int64(0), x, v, a, b, s, least)
+    before, _ = last_before(e, np.int64(0), x, v, a, b, s, least)
+    after, _ = first_after(e, np.int64(0), x, v, a, b, s, least)
+    return before, after
 
 
 @given(

@@ -22,7 +22,7 @@ def change(ends: Any, links: Any, sides: Any, values: Any, key: Any, slot: Any, 
 @kernel("i8(i8, i8, i8, i8, i8, b1)")
 def first(ends: Any, sides: Any, values: Any, key: Any, value: Any, inclusive: Any) -> Any:
     pair = (value >> 1, value & 1)
-    return first_from(as_int32(ends), 3 * key, as_int32(sides), as_int64(values), pair, inclusive)
+    return first_from(as_int32(ends), 3 * key, as_int32(sides), as_int64(values), pair, inclusive)[0]
 
 
 @given(st.lists(st.tuples(st.integers(0, 19), st.integers(0, 1), st.integers(-3, 3)), max_size=80))

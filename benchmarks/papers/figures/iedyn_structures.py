@@ -116,7 +116,7 @@ def _find_in_treap(
     for i in range(len(bounds)):
         s = np.int64(e[TAIL] - 1)
         if y[s] < seconds[i]:
-            s = last_before(e, np.int64(0), si, v, y, b, s, seconds[i])
+            s, _ = last_before(e, np.int64(0), si, v, y, b, s, seconds[i])
         out[i] = v[2 * s] if s >= 0 and v[2 * s] > bounds[i] else -1
 
 

@@ -186,6 +186,10 @@ class Feed:
             if structure is not None:
                 structure.reserve(groups)
 
+    def visits(self) -> int:
+        """The nodes of ordered structures visited since they were last asked for."""
+        return sum(structure.visits() for structure in (self.ordered, self.values) if structure is not None)
+
     def apply(self, groups: Slots, args: Sequence[Column], keep: Bools | None, weights: Int64s, state: Int64s) -> None:
         copies: Column | None = None
         if self._copies:

@@ -114,6 +114,9 @@ class Gathered:
             if type_.pooled:
                 self._ranked.mark(lane, marked)
 
+    def visits(self) -> int:
+        return self._ranked.visits()
+
     def reset(self) -> None:
         self._changes = HeldRows()
         self._ranked.reset()

@@ -2,23 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import asdict
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from freshet.database.kept_view import KeptView
-from freshet.database.metrics import Clock
+from freshet.database.metrics import Clock, figures
 from freshet.engine.maintained import Maintained
+from freshet.engine.work import Work
 from freshet.plans import explain
 from freshet.plans.explain import Standing, as_dict
 
+#: The names of the operators that read each shared query (Sharing.reading).
+Readers = Mapping[int, list[str]]
 
-def metrics(view: KeptView, clock: Clock) -> dict[str, Any]:
+
+def metrics(view: KeptView, clock: Clock, readers: Readers | None = None) -> dict[str, Any]:
     """The cost of maintaining the view, since it was created and over the last minute."""
     recent, chosen = view.paid.last_minute(clock.now(), view.operator), view.following.chosen
     return {
         **view.paid.total(view.operator).as_dict(),
         "last_minute": recent.as_dict(),
+        "shared": [{"with": query.others, **figures(query.work)} for query in _read(view, readers)],
         "tree_switches": chosen.moves,
         "tree_since": chosen.since,
     }
@@ -29,40 +34,66 @@ def explained(view: KeptView, clock: Clock) -> tuple[str, dict[str, Any]]:
     kept, chosen, plan = view.operator.unindexed, view.following.chosen, view.plan.root
     statistics = _standing(kept)
     paid = metrics(view, clock)
-    sharing = view.state.core.sharing
-    shared = [(q.scope.nbytes(), sharing.operators_reading(q)) for q in sharing.read_by(view.operator)]
-    nbytes, work = kept.scope.nbytes(), _words({**paid, "keys_flipped": kept.work().flipped})
+    nbytes, shared = kept.scope.nbytes(), _read(view)
+    work = _words({**{k: v for k, v in paid.items() if k != "shared"}, "keys_flipped": kept.work().flipped})
     promise = {
         "update": plan.guarantee.update,
         "paid per change": paid["steps_per_change"],
         "paid per change, last minute": paid["last_minute"]["steps_per_change"],
     }
-    figures = {
+    document = {
         "view": view.name,
         **as_dict(plan, statistics),
         "state": {"bytes": nbytes, "tuples": sum(n for n, _ in statistics.nodes)},
-        "shared": [{"bytes": size, "with": [r for r in readers if r != view.key]} for size, readers in shared],
+        "shared": [{"bytes": query.nbytes, "with": query.others, "paid": asdict(query.work)} for query in shared],
         "work": work,
         "promise": promise,
         "chosen": {**asdict(chosen), "adapts": view.following.adapt is not None},
     }
     lines = [f"view       {view.name}\n{explain(plan, statistics)}"]
     lines += [f"state      {nbytes:,} bytes next to the tables"]
-    lines += [f"shared     {_shared(size, [r for r in readers if r != view.key])}" for size, readers in shared]
+    lines += [f"shared     {_shared(query)}" for query in shared]
     lines += _work(work)
     lines += [f"promised   {promise['update']}", *_paid(work)]
     moves = f" (moves so far: {chosen.moves})" if chosen.moves else ""
     lines.append(f"chosen     at version {chosen.since}: {chosen.why}{moves}")
     if chosen.failed is not None:
         lines.append(f"           another tree could not be built: {chosen.failed}")
-    return "\n".join(lines), figures
+    return "\n".join(lines), document
 
 
-def _shared(nbytes: int, others: list[str]) -> str:
-    """A query that the view reads, and that is maintained once for all who read it."""
-    if not others:
-        return f"a query of {nbytes:,} bytes, read in several places here"
-    return f"a query of {nbytes:,} bytes, with {'view' if len(others) == 1 else 'views'} {', '.join(sorted(others))}"
+@dataclass(frozen=True, slots=True)
+class _Shared:
+    """A query that the view reads, and that is maintained once for all who read it: the size of its state, the other
+    views, and the steps it has taken since it exists, without those of shared queries that it reads itself. The steps
+    of each view that reads it include those it has taken since the view was created."""
+
+    nbytes: int
+    others: list[str]
+    work: Work
+
+
+def _read(view: KeptView, readers: Readers | None = None) -> list[_Shared]:
+    sharing = view.state.core.sharing
+    queries = sharing.read_by(view.operator)
+    if queries and readers is None:
+        readers = sharing.reading()
+    known = {id(query) for query in queries}
+    return [
+        _Shared(
+            query.scope.nbytes(),
+            sorted(name for name in (readers or {})[id(query)] if name != view.key),
+            query.query.work(set(known)),
+        )
+        for query in queries
+    ]
+
+
+def _shared(query: _Shared) -> str:
+    readers = "read in several places here"
+    if query.others:
+        readers = f"with {'view' if len(query.others) == 1 else 'views'} {', '.join(query.others)}"
+    return f"a query of {query.nbytes:,} bytes, {readers}; it has paid {query.work.steps:,} steps"
 
 
 def _standing(kept: Maintained) -> Standing:

@@ -66,7 +66,7 @@ class Figures:
         state, views = self._inner.state, self._inner.views
         with state.lock:
             self._inner.access.check_open()
-            kept = views.named
+            kept, readers = views.named, state.core.sharing.reading()
             return {
                 "version": state.version,
                 "changes": state.changes,
@@ -74,7 +74,7 @@ class Figures:
                 "state_bytes": state.core.arena.nbytes(),
                 "late_rows": dict(self._inner.state.late),
                 "tree_switches": sum(view.following.chosen.moves for view in kept.values()),
-                "views": {name: metrics(view, views.clock) for name, view in kept.items()},
+                "views": {name: metrics(view, views.clock, readers) for name, view in kept.items()},
             }
 
     def nbytes(self) -> int:

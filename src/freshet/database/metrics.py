@@ -40,21 +40,26 @@ class MeasuredWork:
         return MeasuredWork(self.changes - earlier.changes, self.work - earlier.work)
 
     def as_dict(self) -> dict[str, Any]:
-        work = self.work
         paid: dict[str, int | float | None] = {}
-        for name, figure in (
-            ("counters", work.counters),
-            ("joined_rows", work.joined),
-            ("residual_checks", work.checked),
-            ("grouped_rows", work.grouped),
-            ("distinct_rows", work.distinct),
-            ("ordered_places", work.placed),
-            ("nested_rows", work.fed),
-            ("steps", work.steps),
-        ):
-            paid["counters_changed" if name == "counters" else name] = figure
-            paid[f"{name}_per_change"] = round(figure / self.changes, 3) if self.changes else None
+        for name, figure in figures(self.work).items():
+            paid[name] = figure
+            each = name.removesuffix("_changed")
+            paid[f"{each}_per_change"] = round(figure / self.changes, 3) if self.changes else None
         return {"changes": self.changes, **paid}
+
+
+def figures(work: Work) -> dict[str, int]:
+    """Steps by kind, and their sum."""
+    return {
+        "counters_changed": work.counters,
+        "joined_rows": work.joined,
+        "residual_checks": work.checked,
+        "grouped_rows": work.grouped,
+        "distinct_rows": work.distinct,
+        "ordered_places": work.placed,
+        "nested_rows": work.fed,
+        "steps": work.steps,
+    }
 
 
 class CostMeter:

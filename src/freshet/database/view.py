@@ -351,10 +351,11 @@ class View(RowCollection):
         dict
             ``changes`` of its tables and their cost, in total and for each change, since the view was created and over
             the ``last_minute``: counters changed, joined rows enumerated, joined rows checked against predicates that
-            no edge expresses, rows that entered groups, rows counted by DISTINCT and set operations, rows placed in
-            ordered indexes (O(log n) each), rows changed by nested queries, and their sum, ``steps``. How often the
-            view has switched to another join tree (``tree_switches``) and since which version it has had its current
-            one (``tree_since``).
+            no edge expresses, rows that entered groups, rows counted by DISTINCT and set operations, places visited in
+            ordered structures (O(log n) for each row placed or looked for), rows changed by nested queries, and their
+            sum, ``steps``. What the queries in it that it shares with other views have paid since they exist
+            (``shared``), which is part of the steps of each of these views. How often the view has switched to another
+            join tree (``tree_switches``) and since which version it has had its current one (``tree_since``).
 
         Examples
         --------

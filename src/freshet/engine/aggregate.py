@@ -143,6 +143,7 @@ class Aggregate:
         self._out = lanes.layout(self.types)
         self.null_lane = lanes.value_lanes(self.types)
         self.feeds, self.feed_of = self._plan()
+        self.in_order = [feed for feed in self.feeds if feed.ordered is not None or feed.values is not None]
         self.program = self._finishing()
         width = _ROWS + 1 + sum(feed.lanes for feed in self.feeds)
         self.groups = Tuples(scope.scope("groups"), lanes.width(key_types))
@@ -242,6 +243,10 @@ class Aggregate:
         for feed in self.feeds:
             feed.apply(groups, args[feed.call], filters[feed.call], weights, state)
 
+    def visits(self) -> int:
+        """The nodes of ordered structures visited since they were last asked for."""
+        return sum(feed.visits() for feed in self.in_order)
+
     def flush(self) -> tuple[list[Column], Int64s]:
         """The change of the answer since the last flush: old rows with weight -1, then new ones with +1."""
         touched = self.touched[: self.listed[0]]
@@ -316,6 +321,14 @@ class Aggregate:
         return [
             (self.groups.lanes.data[slot].tolist(), self.answers.data[slot].tolist()) for slot in self._emitted(key)
         ]
+
+    def among(self, keys: Sequence[Column], rows: int) -> tuple[Slots, list[Column]]:
+        """Which of the rows have the keys of a group in the answer as of the last flush, and these groups."""
+        slots = self.groups.find(lanes.pack(keys, self._pool, rows))
+        at = np.flatnonzero(slots >= 0).astype(np.int32)
+        at = at[self.flags.data[slots[at]] & _EMITTED != 0]
+        found = slots[at]
+        return at, self.columns(self.groups.lanes.data[found], self.answers.data[found])
 
     def _emitted(self, key: Int64s) -> list[int]:
         slot = int(self.groups.find(key)[0])

@@ -65,10 +65,12 @@ class BoundedSumsOperator(Maintained):
             touched.append(self._take_bounds(bounds))
         if not touched:
             return joined([], self.width)
-        return self._emit(np.unique(np.concatenate(touched)).astype(np.int32))
+        delta = self._emit(np.unique(np.concatenate(touched)).astype(np.int32))
+        self.steps.data[PLACED] += sum(ordered.visits() for ordered in self.ordered)
+        return delta
 
     def _places(self, rows: Rows, types: Sequence[Type]) -> Slots:
-        self.steps.data[[FED, PLACED]] += len(rows)
+        self.steps.data[FED] += len(rows)
         slots = self.tuples.add(leading(rows.lanes, types, self.keys))
         room = len(self.tuples.occupancy.data)
         for array in (self.bounds, self.bounded, self.emitted):
@@ -157,6 +159,7 @@ class BoundedSumsOperator(Maintained):
             for rows in query.packed():
                 take(rows)
         self._emit(self.tuples.slots())
+        self.steps.data[PLACED] += sum(ordered.visits() for ordered in self.ordered)
 
     def string_marks(self, marked: Bools) -> None:
         super().string_marks(marked)

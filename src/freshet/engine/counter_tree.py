@@ -20,6 +20,7 @@ from freshet.scalar.expression import ColumnRef
 from freshet.state import tree_table
 from freshet.state.arena import Growable, Scope
 from freshet.state.arrays import Int64s
+from freshet.state.comparison import IN_VAIN, LOOKED_PLACES, VISITED
 from freshet.state.strings import StringPool
 from freshet.state.tree_table import (
     ANY_DISTANCE,
@@ -104,9 +105,9 @@ class CounterTree:
         if len(plan.nodes) > MOST_NODES:
             raise PlanError(f"a join of {len(plan.nodes)} nodes; a tree can have at most {MOST_NODES}")
         self.table = np.full((len(plan.nodes), TREE_COLUMNS), -1, np.int64)
-        self.looked = np.zeros(1, np.int64)  # tuples that enumeration has looked at in vain
+        self._looked = np.zeros(LOOKED_PLACES, np.int64)
         self.checks = self._write_shape()
-        self.table[:1, LOOKED] = self.looked.ctypes.data
+        self.table[:1, LOOKED] = self._looked.ctypes.data
         self.at, self.checks_at = self.table.ctypes.data, self.checks.ctypes.data  # the arguments of kernels
         self.heavy = False  # whether some row has more than one copy
         self.stale = True
@@ -168,6 +169,21 @@ class CounterTree:
     def lane(self, column: ColumnRef) -> tuple[int, int, int]:
         """Where tuples store a column: its first lane, its null lane, and the bit in it."""
         return self.sources[column.relation].lane(column.column)
+
+    # Work -----------------------------------------------------------------------------------------------------
+
+    def in_vain(self) -> int:
+        """The tuples that enumeration has looked at in vain, since they were last asked for."""
+        return self._taken(IN_VAIN)
+
+    def visits(self) -> int:
+        """The nodes of sorted chains visited since they were last asked for."""
+        return self._taken(VISITED)
+
+    def _taken(self, place: int) -> int:
+        count = int(self._looked[place])
+        self._looked[place] = 0
+        return count
 
     # Growth ---------------------------------------------------------------------------------------------------
 

@@ -32,7 +32,8 @@ class InOrder(Maintained):
 
     def placed(self, rows: Rows) -> tuple[Slots, Rows]:
         """A delta of the source, deletions before insertions, and the partition of each row."""
-        self.steps.data[[FED, PLACED]] += len(rows)
+        self.steps.data[FED] += len(rows)
+        self.ranked.visits()  # those of reading the answer, which are not part of its maintenance
         places = np.argsort(rows.weights > 0, kind="stable")
         rows = Rows(rows.lanes[places], rows.weights[places])
         groups = self.partitions.of(rows.lanes)
@@ -45,6 +46,10 @@ class InOrder(Maintained):
         moved = self.ranked.move(groups, rows.lanes, rows.weights, low, high, keys)
         self.partitions.drop(groups, self.ranked.roots.data)
         return moved
+
+    def count_visits(self) -> None:
+        """Called when all changes are made, and all that has changed is read."""
+        self.steps.data[PLACED] += self.ranked.visits()
 
     def count(self) -> int:
         return int(self.total.data[0])

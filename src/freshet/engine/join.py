@@ -82,8 +82,6 @@ class Join:
             for i in self.ordered
             if not plan.nodes[i].output and len(self.roles[id(self.nodes[i].source)]) == 1
         }
-        ends = [i for order in self.ordered.values() for i in (order.child, order.parent)]
-        self.ends = [ends.count(i) for i in range(len(plan.nodes))]  # ordered indexes that hold a node's tuples
 
     def _origin(self, node: int) -> int:
         """The node whose tuples determine which rows change when `node` changes: the parent on the topmost edge towards
@@ -114,6 +112,7 @@ class Join:
         if self.native is not None and self.outlet.open:
             self.native.insert(source, slots)
             return
+        self.tree.visits()  # those of reading the answer, which are not part of its maintenance
         members = {i: self.members(i, slots) if self.plan.nodes[i].filter else slots for i in roles}
         for column in self.keys_of.get(id(source.tuples), ()):
             self._assign(column, _union([members[i] for i in column.users], slots))
@@ -121,7 +120,6 @@ class Join:
             for i in (order.child, order.parent):
                 if i in members and len(members[i]):
                     order.assign(i, source, members[i])
-                    self.work.data[PLACED] += len(members[i])
         if self.tree.stale:
             self.tree.refresh()
         for i in roles:
@@ -133,6 +131,7 @@ class Join:
             alive = enter(self.tree.at, self.tree.checks_at, i, members[i])
             if len(alive):
                 self._change(i, alive, 1)
+        self.work.data[PLACED] += self.tree.visits()
 
     def remove(self, source: Source, slots: Slots) -> None:
         """Tuples that are about to be removed from a table, which still contains them."""
@@ -146,6 +145,7 @@ class Join:
         if self.tree.stale:
             self.tree.refresh()
         self.left = True
+        self.tree.visits()
         for column in self.keys_of.get(id(source.tuples), ()):
             column.dictionary.gone.data[0] += len(slots)
         for i in roles:
@@ -154,19 +154,24 @@ class Join:
                 continue
             members, alive = members_of(self.tree.at, i, slots)
             if len(members):
-                self.work.data[PLACED] += len(members) * self.ends[i]
                 if len(alive):
                     self._change(i, alive, -1)
                 leave(self.tree.at, i, members)
+        self.work.data[PLACED] += self.tree.visits()
 
     def reweigh(self, source: Source, slots: Slots, before: Int64s) -> None:
         """Tuples of a bag whose weights have changed from `before`: no counter changes, only result rows are emitted.
         As always, roles change one after the other: later roles are seen with the old weights."""
+        self.tree.visits()
         for i, edge in self.ordered.items():
             if edge.counts is not None and self.nodes[i].source is source:
                 if self.tree.stale:
                     self.tree.refresh()
                 recount(self.tree.at, i, slots)
+        self._reweigh(source, slots, before)
+        self.work.data[PLACED] += self.tree.visits()
+
+    def _reweigh(self, source: Source, slots: Slots, before: Int64s) -> None:
         roles = [i for i in self.roles.get(id(source), ()) if self.plan.nodes[i].output and self.origins[i] == i]
         if not self.outlet.open or not roles or self.plan.distinct_tree:
             return
@@ -231,11 +236,11 @@ class Join:
         self.out.extend(self._counted(self.results.rows(order, tuples, weights, order.buffers)))
 
     def _counted(self, chunks: Iterator[Rows]) -> Iterator[Rows]:
-        self.tree.looked[0] = 0
+        self.tree.in_vain()
         for rows in chunks:
             self.work.data[JOINED] += len(rows)
             yield rows
-        self.work.data[[JOINED, CHECKED]] += self.tree.looked[0]  # rows that failed a comparison
+        self.work.data[[JOINED, CHECKED]] += self.tree.in_vain()  # rows that failed a comparison
 
     def answer(self, rows: int) -> Iterator[Rows]:
         """All results, `rows` at a time."""

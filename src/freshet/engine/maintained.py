@@ -24,7 +24,7 @@ from freshet.plans.content import Content, content_of
 from freshet.plans.model import AnyPlan, schemas
 from freshet.scalar.column import Column
 from freshet.scalar.lanes import pack, width, written_rows
-from freshet.state.arena import Scope
+from freshet.state.arena import Growable, Scope
 from freshet.state.arrays import Bools, Int64s
 from freshet.state.rows import Rows
 from freshet.state.strings import StringPool
@@ -99,8 +99,9 @@ class Maintained(ABC):
         """Whether it only passes changes of tables on to the queries below."""
         return True
 
-    def stored(self) -> Table | None:
-        """The table of the rows of the answer, if it has one that changes with the stored tables."""
+    def stored(self, steps: Growable) -> Table | None:
+        """The table of the rows of the answer, if it has one that changes with the stored tables. Rows that change in
+        it are counted in `steps`, those of the operator that reads it."""
         return None
 
     def remove(self, table: Table, slots: Slots) -> None:
@@ -140,9 +141,20 @@ class Maintained(ABC):
         """The ways to find rows of the answer by their values."""
         return ()
 
-    def holds(self, columns: list[Column], rows: int) -> Bools:
-        """For each of the rows, whether it is in the answer. Supported only by plans in which rows can be looked up."""
+    def copies(self, columns: list[Column], rows: int) -> Int64s:
+        """For each of the rows, how many copies of it are in the answer. Supported only by plans in which rows can be
+        looked up."""
         raise NotImplementedError
+
+    def among(self, keys: list[Column], rows: int) -> tuple[Slots, list[Column]]:
+        """Which of the rows have the keys of a group in the answer, and the rows of these groups. Supported only by
+        plans that show all keys of their groups."""
+        raise NotImplementedError
+
+    def weighted(self, rows: int) -> Iterator[tuple[list[Column], Int64s]]:
+        """The answer of such a plan: each row once, with its number of copies."""
+        for columns in self.batches(rows):
+            yield columns, np.ones(len(columns[0]), np.int64)
 
     @property
     def unindexed(self) -> Maintained:

@@ -12,11 +12,11 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
 
-from freshet.aggregates import function_of
 from freshet.budget import look
 from freshet.engine.aggregate import Aggregate
 from freshet.engine.descriptions import TO_GROUPS, TO_PENDING, TO_PYTHON, TO_RAW
 from freshet.engine.distinct import DistinctOperator
+from freshet.engine.group_members import GroupMembers
 from freshet.engine.join import Join
 from freshet.engine.joined_finders import joined_finders
 from freshet.engine.maintained import ALWAYS, LOAD, Finder, Maintained, Outlet, keeps, maintain
@@ -91,8 +91,6 @@ class Select(Maintained):
         if grouping is not None:
             keys = [k.type for k in grouping.keys]
             self.aggregate = Aggregate(scope.scope("groups"), pool, keys, grouping.aggregates, grand_total=not keys)
-        calls = () if grouping is None else grouping.aggregates
-        self.ordered = sum(function_of(call).logarithmic for call in calls)  # aggregates that keep values in order
         self.distinct = DistinctOperator(scope.scope("distinct"), pool, self.types) if plan.distinct else None
         self.sources = sources
         self.distinguishes = plain and distinguishes_tuples(plan)  # whether different join results are different rows
@@ -132,7 +130,7 @@ class Select(Maintained):
         if same not in self._known:
             scope = self.scope.scope(f"input{relation}")
             child = maintain(scope.scope(QUERY), source, tables, self.pool)
-            rows = None if self.plan.passes else child.stored()
+            rows = None if self.plan.passes else child.stored(self.steps)
             fed = Table(scope.scope(ROWS), source.fields, (), self.pool) if rows is None else rows
             self._known[same] = child, fed
             self.below.append(child)
@@ -191,7 +189,7 @@ class Select(Maintained):
         self._settle()
         if self.aggregate is not None and self.touched:
             self.touched = False
-            self._above_groups(*self.aggregate.flush())
+            self._above_groups(*self._flush(self.aggregate))
         parts = self.pending.take()
         if self.join is not None:
             self.join.sweep()
@@ -281,8 +279,13 @@ class Select(Maintained):
             filters.append(mask)
         self.touched = True
         self.steps.data[GROUPED] += n
-        self.steps.data[PLACED] += n * self.ordered
         self.aggregate.apply(keys, args, filters, weights)
+
+    def _flush(self, aggregate: Aggregate) -> tuple[list[Column], Int64s]:
+        change = aggregate.flush()
+        if aggregate.in_order:
+            self.steps.data[PLACED] += aggregate.visits()
+        return change
 
     def _above_groups(self, columns: list[Column], weights: Int64s) -> None:
         if not len(weights):
@@ -354,8 +357,7 @@ class Select(Maintained):
             return group_finders(self.plan, self.aggregate, lambda columns, n: self._project_groups(columns, n)[0])
         if not self.plan.key:
             return row_finders(self.plan, self.sources)
-        nested = (i for i, r in enumerate(self.plan.relations) if not isinstance(r.source, TableSchema))
-        return joined_finders(self.plan, self.sources, dict(zip(nested, self.reads, strict=True)), self.pool)
+        return joined_finders(self.plan, self.sources, self._nested(), self.pool)
 
     def count(self) -> int:
         if self.distinct is not None:
@@ -369,12 +371,33 @@ class Select(Maintained):
             return sum(added_up(self._checked(part)[1]) for part in self.join.answer(LOAD))
         return sum(len(columns[0]) for columns in self.batches(LOAD))
 
-    def holds(self, columns: list[Column], rows: int) -> Bools:
+    def copies(self, columns: list[Column], rows: int) -> Int64s:
+        if self.aggregate is not None:
+            return self._groups(self.aggregate).copies(columns, rows)
         if self.members is None:
             asked = lookups(self.plan)
             assert asked is not None and self.join is not None, "the plan says which queries are looked up"
-            self.members = Members(self.join.tree, asked, self.pool)
-        return self.members.among(columns, rows)
+            self.members = Members(self.join.tree, asked, self._nested(), self.pool)
+        return self.members.copies(columns, rows)
+
+    def among(self, keys: list[Column], rows: int) -> tuple[Slots, list[Column]]:
+        assert self.aggregate is not None, "the plan says whose groups are looked up"
+        return self._groups(self.aggregate).among(keys, rows)
+
+    def _groups(self, aggregate: Aggregate) -> GroupMembers:
+        return GroupMembers(self.plan, aggregate, self._project_groups, self.pool)
+
+    def _nested(self) -> dict[int, Maintained]:
+        """The nested queries, by relation."""
+        places = (i for i, r in enumerate(self.plan.relations) if not isinstance(r.source, TableSchema))
+        return dict(zip(places, self.reads, strict=True))
+
+    def weighted(self, rows: int) -> Iterator[tuple[list[Column], Int64s]]:
+        if self.join is None or self.aggregate is not None:
+            yield from super().weighted(rows)
+            return
+        for part in self.join.answer(rows):
+            yield from self._valued(part)
 
     # Loading and closing --------------------------------------------------------------------------------------
 
@@ -406,7 +429,7 @@ class Select(Maintained):
                 self._into_groups(read, np.ones(1, np.int64), 1)
         self._settle()
         if self.aggregate is not None:
-            self._above_groups(*self.aggregate.flush())
+            self._above_groups(*self._flush(self.aggregate))
         self._forget_deltas()
 
     def _load_rows(self, tables: Sequence[Table]) -> None:

@@ -2,7 +2,8 @@
 
 Law: within a transaction a shared query finishes once all changes that it reads have reached it, and before any of its
 readers finish. Its readers get its delta from it; those that join its rows find them in one table, which changes like a
-stored one: rows leave all readers, then the table; rows come to the table, then to all readers.
+stored one: rows leave all readers, then the table; rows come to the table, then to all readers. A step is counted where
+it is taken: those of the shared query in it, once, and a row that it changes in the input of a reader with that reader.
 """
 
 from __future__ import annotations
@@ -14,10 +15,11 @@ from freshet.engine.table import RowChange, Table
 from freshet.engine.work import FED, Work
 from freshet.plans.model import AnyPlan
 from freshet.scalar.column import Column
-from freshet.state.arena import Arena, Scope
-from freshet.state.arrays import Bools
+from freshet.state.arena import Arena, Growable, Scope
+from freshet.state.arrays import Bools, Int64s
 from freshet.state.rows import Rows, no_rows
 from freshet.state.strings import StringPool
+from freshet.state.tuples import Slots
 
 QUERY, ROWS = "query", "rows"  # the scopes of a shared query and its rows
 
@@ -34,6 +36,7 @@ class Shared:
         self.query = self.attach()
         self.rows: Table | None = self._table() if joined else None
         self.delta = no_rows(self.query.width)
+        self.counting: dict[int, Growable] = {}  # the steps of the operators that join its rows, by reader
 
     def attach(self) -> Maintained:
         """The operator whose state is in its scope; it does not read itself."""
@@ -85,7 +88,8 @@ class Shared:
         self.delta = rows = self.query.finish()
         if self.rows is None or not len(rows):
             return None
-        self.query.steps.data[FED] += len(rows)
+        for steps in self.counting.values():
+            steps.data[FED] += len(rows)
         return self.rows.resolve(rows.lanes, rows.weights.copy())
 
     def settle(self) -> None:
@@ -110,8 +114,13 @@ class SharedReader(Maintained):
     def reads(self) -> Sequence[Maintained]:  # type: ignore[override]  # another query's, which may be rebuilt
         return self.shared.query.reads or self.shared.query.below
 
-    def stored(self) -> Table:
+    def stored(self, steps: Growable) -> Table:
+        self.shared.counting[id(self)] = steps
         return self.shared.joinable()
+
+    def close(self) -> None:
+        self.shared.counting.pop(id(self), None)
+        super().close()
 
     def finish(self) -> Rows:
         return Rows(self.shared.delta.lanes, self.shared.delta.weights.copy())
@@ -128,8 +137,14 @@ class SharedReader(Maintained):
     def finders(self) -> Sequence[Finder]:
         return self.shared.query.finders()
 
-    def holds(self, columns: list[Column], rows: int) -> Bools:
-        return self.shared.query.holds(columns, rows)
+    def copies(self, columns: list[Column], rows: int) -> Int64s:
+        return self.shared.query.copies(columns, rows)
+
+    def among(self, keys: list[Column], rows: int) -> tuple[Slots, list[Column]]:
+        return self.shared.query.among(keys, rows)
+
+    def weighted(self, rows: int) -> Iterator[tuple[list[Column], Int64s]]:
+        return self.shared.query.weighted(rows)
 
     def packed(self) -> Iterator[Rows]:
         return self.shared.query.packed()

@@ -234,9 +234,13 @@ class Sharing:
             left += shared_by(query.query)
         return [query for query in self.queries if id(query) in found]
 
-    def operators_reading(self, query: Shared) -> list[str]:
-        """The names of the operators that read a query, also through others."""
-        return [name for name, operator in self._operators.items() if query in self.read_by(operator)]
+    def reading(self) -> dict[int, list[str]]:
+        """The names of the operators that read each query, also through others, by its id."""
+        found: dict[int, list[str]] = {}
+        for name, operator in self._operators.items() if self.queries else ():
+            for query in self.read_by(operator):
+                found.setdefault(id(query), []).append(name)
+        return found
 
     def close(self) -> None:
         for query in self.queries:

@@ -63,6 +63,7 @@ class TimedOperator(Maintained):
             parts.append(self._keep(Rows(rows.lanes[rows.weights > 0], rows.weights[rows.weights > 0])))
         if not parts:
             return joined([], self.width)
+        self.steps.data[PLACED] += self.agenda.visits()
         delta = consolidated(parts, self.width)
         self.total.data[0] += delta.weights.sum()
         return delta
@@ -82,7 +83,7 @@ class TimedOperator(Maintained):
 
     def _change(self, lanes: Int64s, weights: Int64s) -> None:
         """Adds or removes rows that have a future moment."""
-        self.steps.data[[FED, PLACED]] += len(weights)
+        self.steps.data[FED] += len(weights)
         lanes = np.ascontiguousarray(lanes)
         change = self.kept.resolve(lanes, weights.copy())
         self.agenda.take(change.removed)
@@ -99,7 +100,7 @@ class TimedOperator(Maintained):
         due = self.agenda.due(now)
         weights = self._weights(due)
         rows = np.ascontiguousarray(self.kept.tuples.lanes.data[due])
-        self.steps.data[[FED, PLACED]] += len(due)
+        self.steps.data[FED] += len(due)
         before = self._seen(Rows(rows, -weights))
         self.time.data[0] = now - self.plan.begins
         after, times = self._seen(Rows(rows, weights)), self._next(rows)
@@ -189,6 +190,7 @@ class TimedOperator(Maintained):
             self.time.data[0] = rows.lanes[0, 0] - self.plan.begins
         for rows in self.source.packed():
             self.total.data[0] += self._keep(rows).weights.sum()
+        self.steps.data[PLACED] += self.agenda.visits()
 
     def string_marks(self, marked: Bools) -> None:
         super().string_marks(marked)

@@ -32,6 +32,7 @@ class TopKOperator(InOrder):
         if not len(rows):
             return joined([], self.width)
         lanes, weights = self.move(*self.placed(rows), *self.window)
+        self.count_visits()
         self.total.data[0] += weights.sum()
         return consolidated([Rows(self._shown(lanes), weights)], self.width)
 

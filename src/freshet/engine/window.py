@@ -46,6 +46,7 @@ class WindowOperator(InOrder):
         self.ranked.move(groups, rows.lanes, rows.weights)
         new = [Rows(pack(c, self.pool, len(c[0])), np.ones(len(c[0]), np.int64)) for c in self._answers(touched)]
         self.partitions.drop(groups, self.ranked.roots.data)
+        self.count_visits()
         delta = consolidated([*old, *new], self.width)
         self.total.data[0] += delta.weights.sum()
         return delta

@@ -1,7 +1,7 @@
 """The cost of maintaining a query, in counted steps: the figures that guarantees bound.
 
-Kernels count the counters they change and the keys they flip; all other steps are rows passed from one operator to the
-next, counted a chunk at a time.
+Kernels count the counters they change, the keys they flip, and the nodes of ordered structures they visit; all other
+steps are rows passed from one operator to the next, counted a chunk at a time.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ class Work:
     checked: int = 0  # joined rows checked against what no edge expresses
     grouped: int = 0  # rows that entered groups
     distinct: int = 0  # rows counted by DISTINCT, UNION, EXCEPT and INTERSECT
-    placed: int = 0  # rows placed in, or taken out of, an ordered index: O(log n) each
+    placed: int = 0  # nodes of ordered structures visited: O(log n) for each row placed, taken out or looked for
     fed: int = 0  # rows that nested queries changed in the queries that read them
 
     def __add__(self, other: Work) -> Work:

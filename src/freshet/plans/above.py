@@ -73,20 +73,20 @@ def _guarantee(query: AnyQuery, below: Sequence[AnyPlan]) -> Guarantee:
 
 
 def looked_up(query: SetOperation[AnyQuery], left: AnyPlan, right: AnyPlan) -> LookedUpPlan:
-    """A set operation of sets in which rows can be looked up."""
+    """A set operation of queries in which rows can be looked up."""
     passed = {
         SetKind.UNION: "rows of the right input that the left one has",
-        SetKind.EXCEPT: "rows of the left input that the right one has",
+        SetKind.EXCEPT: f"rows of the left input that the right one has{' as often' if query.all else ''}",
         SetKind.INTERSECT: "rows of the left input that the right one does not have",
     }[query.kind]
     promise = Guarantee(
-        str(query.kind),
+        f"{query.kind} all" if query.all else str(query.kind),
         0,
         "that of its inputs, and O(1) for each row they change",
         f"that of its inputs, where each row is looked up in the other one: {passed} are passed over",
         (f"constant delay: {passed} are passed over",),
     )
-    return LookedUpPlan(query.kind, left, right, query.fields, promise)
+    return LookedUpPlan(query.kind, left, right, query.fields, promise, query.all)
 
 
 _CONSTANT = Guarantee("constant", 0, "the view never changes", "constant")

@@ -11,16 +11,18 @@ from freshet.errors import UnsupportedError
 from freshet.logical.annotate import Annotations, annotated, weighted
 from freshet.logical.distinct_groups import as_distinct, as_groups, as_set, as_union
 from freshet.logical.factorise import factorised
+from freshet.logical.kinds import SetKind
 from freshet.logical.one_each import one_each
 from freshet.logical.query import AnyQuery, Query, Relation, SetOperation, Sorted, TableSchema, UnionAll
 from freshet.logical.same import Numbers
 from freshet.logical.union_totals import union_totals
 from freshet.plans.above import looked_up, plan_above
 from freshet.plans.linear import is_linear
-from freshet.plans.lookups import is_looked_up
+from freshet.plans.lookups import is_looked_up, shows_groups
 from freshet.plans.model import AnyPlan, BagPlan, LookedUpPlan, QueryPlan, RelationPlan
 from freshet.plans.select import SelectPlanner
 from freshet.plans.wanted import WantedTrees
+from freshet.scalar.functions.compiled import is_total
 
 Made = TypeVar("Made", bound=AnyPlan)
 
@@ -111,14 +113,17 @@ class _Plans:
         return replace(made, guarantee=replace(made.guarantee, totals=totals, lost=lost))
 
     def _looked_up(self, query: SetOperation[AnyQuery]) -> LookedUpPlan | None:
-        """A plan that stores no rows, if the answer may have more rows than the tables and both sides support
-        lookups."""
-        if query.all or not self._factorise:
+        """A plan that stores no rows, if both sides support lookups, and the answer may have more rows than the tables
+        or a UNION would store groups a second time."""
+        if not self._factorise:
             return None
-        sides = as_set(query.left), as_set(query.right)
+        sides = (query.left, query.right) if query.all else (as_set(query.left), as_set(query.right))
         free = self if self._chosen is not None else _Plans(self.updates, None, self._rewrites)
         plans = [free.plan(side) for side in sides]
-        if not all(map(is_looked_up, plans)) or all(map(is_linear, plans)):
+        if not all(is_looked_up(plan, query.all) for plan in plans):
+            return None
+        again = query.kind is SetKind.UNION and all(map(shows_groups, plans))
+        if all(map(is_linear, plans)) and not again:
             return None
         left, right = plans if free is self else map(self.plan, sides)
         return looked_up(query, left, right)
@@ -137,6 +142,11 @@ class _Plans:
             if fewer is not groups:
                 made = self._select(fewer, stored)
                 return replace(made, guarantee=replace(made.guarantee, totals=totals))
+            if plan and not all(map(is_total, query.outputs)) and not is_linear(made):
+                # A part would compute its columns before it is known which of its tuples have partners.
+                made = made if free is self else self._select(query, stored)
+                lost = (*made.guarantee.lost, f"linear state: distinct rows are not a join of parts; {plan}")
+                return replace(made, guarantee=replace(made.guarantee, lost=lost))
         return made if free is self else self._select(query, stored)
 
     def _factorised(self, query: Query) -> QueryPlan | str:

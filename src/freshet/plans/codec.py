@@ -64,6 +64,7 @@ _LATER: dict[tuple[Any, str], Any] = {
     ("QueryPlan", "key"): (),
     ("QueryPlan", "copies"): (),
     ("Query", "copies"): (),
+    ("LookedUpPlan", "all"): False,
     ("Comparison", "second"): None,
     ("Comparison", "counted"): False,
     ("TableSchema", "retention"): None,

@@ -135,8 +135,8 @@ def _lost_steps(plan: QueryPlan, shown: Callable[[Expression], str]) -> Iterator
                 yield f"constant delay: tuples that also satisfy {also} are found in O(log n) each; there may be none"
             elif c.further:
                 yield (
-                    f"constant delay: tuples that also satisfy {also} are searched where the greatest values of a part"
-                    " of the order allow it; there may be none"
+                    f"constant delay: tuples that also satisfy {also} are searched among those that satisfy {compared} "
+                    "and the most selective of these, in O(log n) each; there may be none"
                 )
     if plan.grouping is not None:
         costly = {f.cost: f for f in map(function_of, reversed(plan.grouping.aggregates)) if f.cost is not None}
@@ -154,7 +154,9 @@ def _delay(
     if Tree(plan).compares_twice:
         delay = "O(log n) for each tuple whose partners are looked for; it may have none"
     if Tree(plan).searches:
-        delay = "not bounded: tuples that fail a comparison are passed over"
+        delay = (
+            "O(log n) for each tuple that satisfies two comparisons of an edge; those that fail another are passed over"
+        )
     if residual:
         delay = "not bounded: rows that fail a check are passed over"
         compares = [n.edge.comparison for n in plan.nodes if n.edge is not None and n.edge.comparison is not None]

@@ -150,7 +150,8 @@ class SetPlan(SetOperation["AnyPlan"]):
 
 @dataclass(frozen=True, slots=True)
 class LookedUpPlan(Above["AnyPlan"]):
-    """UNION, EXCEPT or INTERSECT of two sets in which rows can be looked up: it stores no rows."""
+    """UNION, EXCEPT or INTERSECT of two queries in which rows can be looked up: it stores no rows. `all`: whether
+    copies count; otherwise both are sets."""
 
     SOURCES: ClassVar[Mapping[str, str]] = {"left": "left", "right": "right"}
 
@@ -159,6 +160,7 @@ class LookedUpPlan(Above["AnyPlan"]):
     right: AnyPlan
     fields: tuple[Field, ...]
     guarantee: Guarantee
+    all: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -157,9 +157,8 @@ class _Stages:
         """A shard stores the rows of both sides that are its own: those it could look up are on other shards."""
         sides = [(self._add(p), p.fields) for p in (plan.left, plan.right)]
         whole = [(self.shards, range(len(plan.fields)))]
-        every = isinstance(plan, SetPlan) and plan.all
         return self._above(
-            sides, [whole] * 2, lambda rows: SetPlan(plan.kind, every, rows[0], rows[1], plan.fields, plan.guarantee)
+            sides, [whole] * 2, lambda rows: SetPlan(plan.kind, plan.all, rows[0], rows[1], plan.fields, plan.guarantee)
         )
 
     def _recursive(self, plan: RecursivePlan) -> int:

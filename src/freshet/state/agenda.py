@@ -2,7 +2,7 @@
 
 A binary heap of slots: the slot at place i is due no sooner than that at i / 2. `place` has the position of each slot
 in the heap, from 1 on, and 0 if it is not in the heap, so that a slot can be removed before it is due. Slots inserted
-in order of time are never moved.
+in order of time are never moved. `meta` has the size of the heap, and how many places were visited.
 """
 
 from __future__ import annotations
@@ -16,18 +16,21 @@ from freshet.state.arrays import Int64s
 from freshet.state.kernel import inlined, kernel
 from freshet.state.tuples import Slots
 
+_SIZE, _VISITED = 0, 1  # places in meta
 _TOGETHER = 1 << 16  # due slots that are taken out at a time
 
 
 @inlined
-def _settle(heap: Any, place: Any, times: Any, size: Any, at: Any, slot: Any) -> None:
-    """Puts a slot into a gap of the heap, and moves it up or down as necessary."""
-    time, start = times[slot], at
+def _settle(heap: Any, place: Any, times: Any, size: Any, at: Any, slot: Any) -> Any:
+    """Puts a slot into a gap of the heap, moves it up or down as necessary, and returns how many places it visited."""
+    time, start, visited = times[slot], at, np.int64(1)
     while at > 1 and times[heap[at >> 1]] > time:
+        visited += 1
         heap[at] = heap[at >> 1]
         place[heap[at]] = at
         at >>= 1
     while at == start and 2 * at <= size:
+        visited += 1
         child = 2 * at
         if child < size and times[heap[child + 1]] < times[heap[child]]:
             child += 1
@@ -38,15 +41,17 @@ def _settle(heap: Any, place: Any, times: Any, size: Any, at: Any, slot: Any) ->
         at = start = child
     heap[at] = slot
     place[slot] = at
+    return visited
 
 
 @inlined
 def _take_out(heap: Any, place: Any, times: Any, meta: Any, slot: Any) -> None:
-    at, size = np.int64(place[slot]), meta[0] - 1
+    at, size = np.int64(place[slot]), meta[_SIZE] - 1
     place[slot] = 0
-    meta[0] = size
+    meta[_SIZE] = size
+    meta[_VISITED] += 1
     if at <= size:
-        _settle(heap, place, times, size, at, heap[size + 1])
+        meta[_VISITED] += _settle(heap, place, times, size, at, heap[size + 1])
 
 
 @kernel("void(i4[::1], i4[::1], i8[::1], i8[::1], i4[::1], i8[::1])")
@@ -54,8 +59,8 @@ def put_slots(heap: Any, place: Any, times: Any, meta: Any, slots: Any, when: An
     for i in range(slots.size):
         slot = slots[i]
         times[slot] = when[i]
-        meta[0] += 1
-        _settle(heap, place, times, meta[0], meta[0], slot)
+        meta[_SIZE] += 1
+        meta[_VISITED] += _settle(heap, place, times, meta[_SIZE], meta[_SIZE], slot)
 
 
 @kernel("void(i4[::1], i4[::1], i8[::1], i8[::1], i4[::1])")
@@ -96,6 +101,12 @@ class Agenda:
             self.times.grow(room)
             self.heap.grow(len(self) + len(slots) + 1)
             put_slots(self.heap.data, self.place.data, self.times.data, self.meta.data, slots, times)
+
+    def visits(self) -> int:
+        """The places of the heap visited since they were last asked for."""
+        visited = int(self.meta.data[_VISITED])
+        self.meta.data[_VISITED] = 0
+        return visited
 
     def clear(self) -> None:
         self.place.reset()

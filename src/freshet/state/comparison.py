@@ -89,8 +89,17 @@ from freshet.state.tree_table import (
 
 _MOST = np.int64(np.iinfo(np.int64).max)
 
+# Counts of work next to the tree (LOOKED): tuples looked at in vain, and nodes of sorted chains visited.
+IN_VAIN, VISITED, LOOKED_PLACES = 0, 1, 2
+
 # Places of the chains in ENDS, int32[keys, 9].
 CHILDREN, PARENTS, LIVES, ENDS_COLUMNS = 0, 3, 6, 9
+
+
+@inlined
+def _visit(t: Any, nodes: Any) -> None:
+    """Counts nodes of sorted chains that were visited."""
+    as_int64(column(t, 0, LOOKED))[VISITED] += nodes
 
 
 @inlined
@@ -136,9 +145,10 @@ def extremes(ends: Any, at: Any, values: Any) -> Any:
 
 
 @inlined
-def list_equal(ends: Any, at: Any, links: Any, sides: Any, values: Any, v: Any, out: Any, n: Any) -> Any:
+def list_equal(t: Any, ends: Any, at: Any, links: Any, sides: Any, values: Any, v: Any, out: Any, n: Any) -> Any:
     """Appends the tuples whose value is v."""
-    s = first_from(ends, at, sides, values, v, True)
+    s, visited = first_from(ends, at, sides, values, v, True)
+    _visit(t, visited)
     while s and same(value_at(values, s - 1), v):
         out = append(out, n, s - 1)
         n += 1
@@ -160,15 +170,15 @@ def list_unequal(ends: Any, at: Any, links: Any, values: Any, v: Any, out: Any, 
 
 @inlined
 def unequal_flips(
-    ends: Any, at: Any, links: Any, sides: Any, values: Any, few: Any, few_v: Any, many: Any, many_v: Any, many_w: Any,
-    out: Any, n: Any,
+    t: Any, ends: Any, at: Any, links: Any, sides: Any, values: Any, few: Any, few_v: Any, many: Any, many_v: Any,
+    many_w: Any, out: Any, n: Any,
 ) -> Any:  # fmt: skip
     """The tuples on the other side that change between a smaller state of a chain (empty or not, its least) and a
     larger one."""
     if not few and many:
         return list_unequal(ends, at, links, values, many_v, out, n)
     if few and not same(many_v, many_w):
-        return list_equal(ends, at, links, sides, values, few_v, out, n)
+        return list_equal(t, ends, at, links, sides, values, few_v, out, n)
     return out, n
 
 
@@ -203,18 +213,19 @@ def change_child(t: Any, c: Any, k: Any, s: Any, adding: Any, out: Any, n: Any) 
     links, sides = child_links_of(t, c), child_sides_of(t, c)
     any0, least0, most0 = extremes(ends, at + CHILDREN, values)
     if adding:
-        add_sorted(ends, at + CHILDREN, links, sides, values, s)
+        visited = add_sorted(ends, at + CHILDREN, links, sides, values, s)
     else:
-        remove_sorted(ends, at + CHILDREN, links, sides, values, s)
+        visited = remove_sorted(ends, at + CHILDREN, links, sides, values, s)
     if column(t, c, SECOND) != NONE:
         seconds, best = as_int64(column(t, c, CHILD_SECONDS)), as_int64(column(t, c, CHILD_BEST))
         if column(t, c, FURTHER) > 1:
-            refresh_bests(ends, at + CHILDREN, sides, values, seconds, best, column(t, c, FURTHER), s)
+            visited += refresh_bests(ends, at + CHILDREN, sides, values, seconds, best, column(t, c, FURTHER), s)
         else:
-            refresh_best(ends, at + CHILDREN, sides, values, seconds, best, s)
+            visited += refresh_best(ends, at + CHILDREN, sides, values, seconds, best, s)
     if column(t, c, CHILD_COUNTS) != UNCOUNTED:
         counts = as_int64(column(t, c, CHILD_COUNTS))
-        refresh_counts(ends, at + CHILDREN, sides, values, column(t, c, WEIGHT), counts, s)
+        visited += refresh_counts(ends, at + CHILDREN, sides, values, column(t, c, WEIGHT), counts, s)
+    _visit(t, visited)
     any1, least1, most1 = extremes(ends, at + CHILDREN, values)
     if not adding:  # from here on 0 is the smaller state, 1 the larger
         any0, any1 = any1, any0
@@ -225,13 +236,14 @@ def change_child(t: Any, c: Any, k: Any, s: Any, adding: Any, out: Any, n: Any) 
     if op == UNEQUAL:
         if any0 and not same(least0, most0):
             return out, n
-        return unequal_flips(ends, at + PARENTS, links, sides, values, any0, least0, any1, least1, most1, out, n)
+        return unequal_flips(t, ends, at + PARENTS, links, sides, values, any0, least0, any1, least1, most1, out, n)
     if any0 and same(most0, most1):
         return out, n
     # Parents that compare with the greater extreme but not with the smaller one.
     p = np.int64(ends[at + PARENTS + HEAD])
     if any0:
-        p = first_from(ends, at + PARENTS, sides, values, most0, op != AT_MOST)
+        p, visited = first_from(ends, at + PARENTS, sides, values, most0, op != AT_MOST)
+        _visit(t, visited)
     while p and holds(op, value_at(values, p - 1), most1):
         out = append(out, n, p - 1)
         n += 1
@@ -247,15 +259,16 @@ def change_live(t: Any, c: Any, k: Any, s: Any, adding: Any, out: Any, n: Any) -
     links, sides = live_links_of(t, c), live_sides_of(t, c)
     any0, least0, most0 = extremes(ends, at + LIVES, values)
     if adding:
-        add_sorted(ends, at + LIVES, links, sides, values, s)
+        visited = add_sorted(ends, at + LIVES, links, sides, values, s)
     else:
-        remove_sorted(ends, at + LIVES, links, sides, values, s)
+        visited = remove_sorted(ends, at + LIVES, links, sides, values, s)
     if column(t, c, SECOND) != NONE:
         seconds, best = as_int64(column(t, c, PARENT_SECONDS)), as_int64(column(t, c, LIVE_BEST))
         if column(t, c, FURTHER) > 1:
-            refresh_bests(ends, at + LIVES, sides, values, seconds, best, column(t, c, FURTHER), s)
+            visited += refresh_bests(ends, at + LIVES, sides, values, seconds, best, column(t, c, FURTHER), s)
         else:
-            refresh_best(ends, at + LIVES, sides, values, seconds, best, s)
+            visited += refresh_best(ends, at + LIVES, sides, values, seconds, best, s)
+    _visit(t, visited)
     any1, least1, most1 = extremes(ends, at + LIVES, values)
     if not adding:
         any0, any1 = any1, any0
@@ -266,10 +279,11 @@ def change_live(t: Any, c: Any, k: Any, s: Any, adding: Any, out: Any, n: Any) -
     if op == UNEQUAL:
         if any0 and not same(least0, most0):
             return out, n
-        return unequal_flips(ends, at + CHILDREN, links, sides, values, any0, least0, any1, least1, most1, out, n)
+        return unequal_flips(t, ends, at + CHILDREN, links, sides, values, any0, least0, any1, least1, most1, out, n)
     if any0 and same(least0, least1):
         return out, n
-    child = first_from(ends, at + CHILDREN, sides, values, least1, op == AT_MOST)
+    child, visited = first_from(ends, at + CHILDREN, sides, values, least1, op == AT_MOST)
+    _visit(t, visited)
     while child and not (any0 and holds(op, least0, value_at(values, child - 1))):
         out = append(out, n, child - 1)
         n += 1
@@ -283,9 +297,9 @@ def change_parent(t: Any, c: Any, k: Any, s: Any, adding: Any) -> None:
     ends, at = ends_of(t, c), ENDS_COLUMNS * k + PARENTS
     links, sides, values = parent_links_of(t, c), parent_sides_of(t, c), parent_values_of(t, c)
     if adding:
-        add_sorted(ends, at, links, sides, values, s)
+        _visit(t, add_sorted(ends, at, links, sides, values, s))
     else:
-        remove_sorted(ends, at, links, sides, values, s)
+        _visit(t, remove_sorted(ends, at, links, sides, values, s))
 
 
 @inlined
@@ -312,9 +326,12 @@ def beyond_both(t: Any, c: Any, chain: Any, sides: Any, values: Any, k: Any, lea
         least += 1
     if chain == CHILDREN:
         seconds, best = as_int64(column(t, c, CHILD_SECONDS)), as_int64(column(t, c, CHILD_BEST))
-        return last_before(ends, at, sides, values, seconds, best, s, least)
-    seconds, best = as_int64(column(t, c, PARENT_SECONDS)), as_int64(column(t, c, LIVE_BEST))
-    return first_after(ends, at, sides, values, seconds, best, s, least)
+        found, visited = last_before(ends, at, sides, values, seconds, best, s, least)
+    else:
+        seconds, best = as_int64(column(t, c, PARENT_SECONDS)), as_int64(column(t, c, LIVE_BEST))
+        found, visited = first_after(ends, at, sides, values, seconds, best, s, least)
+    _visit(t, visited)
+    return found
 
 
 @inlined
@@ -333,11 +350,12 @@ def search_child(t: Any, c: Any, k: Any, p: Any, s: Any) -> Any:
         return np.int64(-1)
     if has_all(own, s, needed, p, many, strict):
         return s
-    found, looked = next_with_all(
+    found, looked, visited = next_with_all(
         ends_of(t, c), ENDS_COLUMNS * k + CHILDREN, child_sides_of(t, c), values, own,
         as_int64(column(t, c, CHILD_BEST)), needed, p, many, strict, s, np.int64(0), a, op == AT_MOST,
     )  # fmt: skip
-    as_int64(column(t, 0, LOOKED))[0] += looked + 1
+    as_int64(column(t, 0, LOOKED))[IN_VAIN] += looked + 1
+    _visit(t, visited)
     return found
 
 
@@ -351,11 +369,12 @@ def search_live_parent(t: Any, c: Any, k: Any, child: Any, s: Any) -> Any:
         return np.int64(-1)
     if has_all(own, s, needed, child, many, strict):
         return s
-    found, looked = next_with_all(
+    found, looked, visited = next_with_all(
         ends_of(t, c), ENDS_COLUMNS * k + LIVES, live_sides_of(t, c), values, own,
         as_int64(column(t, c, LIVE_BEST)), needed, child, many, strict, s, np.int64(1), b, op == AT_MOST,
     )  # fmt: skip
-    as_int64(column(t, 0, LOOKED))[0] += looked + 1
+    as_int64(column(t, 0, LOOKED))[IN_VAIN] += looked + 1
+    _visit(t, visited)
     return found
 
 
@@ -370,7 +389,8 @@ def next_child(t: Any, c: Any, k: Any, p: Any, s: Any) -> Any:
     band = column(t, c, BAND)
     if s < 0 and found and band != ANY_DISTANCE and a[0] <= _MOST - band:
         if value_at(values, found - 1)[0] > a[0] + band:
-            found = last_upto(ends, at, child_sides_of(t, c), values, a[0] + band)
+            found, visited = last_upto(ends, at, child_sides_of(t, c), values, a[0] + band)
+            _visit(t, visited)
     if found and column(t, c, FURTHER) > 1:
         return search_child(t, c, k, p, found - 1)
     if found and column(t, c, SECOND) != NONE:
@@ -388,7 +408,9 @@ def count_children(t: Any, c: Any, p: Any) -> Any:
         return np.int64(0)
     ends, at, sides, values = ends_of(t, c), ENDS_COLUMNS * k + CHILDREN, child_sides_of(t, c), child_values_of(t, c)
     weights, counts, a = column(t, c, WEIGHT), as_int64(column(t, c, CHILD_COUNTS)), value_at(parent_values_of(t, c), p)
-    return count_above(ends, at, sides, values, weights, counts, a, comparison_of(t, c) == AT_MOST)
+    found, visited = count_above(ends, at, sides, values, weights, counts, a, comparison_of(t, c) == AT_MOST)
+    _visit(t, visited)
+    return found
 
 
 @kernel("void(i8, i8, i4[::1])")
@@ -402,7 +424,7 @@ def recount(tree: Any, c: Any, slots: Any) -> None:
         if status[s] >= ALIVE:
             k = child_key(t, c, s)
             if k >= 0:
-                refresh_counts(ends_of(t, c), ENDS_COLUMNS * k + CHILDREN, sides, values, weights, counts, s)
+                _visit(t, refresh_counts(ends_of(t, c), ENDS_COLUMNS * k + CHILDREN, sides, values, weights, counts, s))
 
 
 @inlined
@@ -416,7 +438,8 @@ def next_live_parent(t: Any, c: Any, k: Any, child: Any, s: Any) -> Any:
     band = column(t, c, BAND)
     if s < 0 and found and band != ANY_DISTANCE and b[0] >= band - _MOST:
         if value_at(values, found - 1)[0] < b[0] - band:
-            found = first_from(ends, at, live_sides_of(t, c), values, (b[0] - band, -_MOST), True)
+            found, visited = first_from(ends, at, live_sides_of(t, c), values, (b[0] - band, -_MOST), True)
+            _visit(t, visited)
     if found and column(t, c, FURTHER) > 1:
         return search_live_parent(t, c, k, child, found - 1)
     if found and column(t, c, SECOND) != NONE:

@@ -15,8 +15,9 @@ from freshet.state.sorted_chain import ROOT, changed_subtrees, less, same, value
 
 
 @inlined
-def refresh_counts(ends: Any, at: Any, sides: Any, values: Any, weights: Any, counts: Any, s: Any) -> None:
-    """Updates `counts` after s was added or removed, or has other copies than before."""
+def refresh_counts(ends: Any, at: Any, sides: Any, values: Any, weights: Any, counts: Any, s: Any) -> Any:
+    """Updates `counts` after s was added or removed, or has other copies than before. Returns the number of nodes
+    visited."""
     path, n = changed_subtrees(ends, at, sides, values, s)
     for i in range(n - 1, -1, -1):
         x = np.int64(path[i])
@@ -26,15 +27,17 @@ def refresh_counts(ends: Any, at: Any, sides: Any, values: Any, weights: Any, co
             if below:
                 total += counts[below - 1]
         counts[x] = total
+    return n
 
 
 @inlined
 def count_above(
     ends: Any, at: Any, sides: Any, values: Any, weights: Any, counts: Any, value: Any, inclusive: Any
 ) -> Any:
-    """How many tuples are above a value, or equal to it if `inclusive`."""
-    total, node = np.int64(0), np.int64(ends[at + ROOT])
+    """How many tuples are above a value, or equal to it if `inclusive`; and the number of nodes visited."""
+    total, node, visited = np.int64(0), np.int64(ends[at + ROOT]), np.int64(0)
     while node:
+        visited += 1
         s = node - 1
         own = value_at(values, s)
         if less(value, own) or (inclusive and same(own, value)):
@@ -45,4 +48,4 @@ def count_above(
             node = np.int64(sides[2 * s])
         else:
             node = np.int64(sides[2 * s + 1])
-    return total
+    return total, visited

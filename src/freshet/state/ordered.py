@@ -20,7 +20,7 @@ from freshet.state.arena import Scope
 from freshet.state.arrays import Bools, Int64s
 from freshet.state.kernel import inlined, kernel
 from freshet.state.strings import StringPool, compare_texts
-from freshet.state.treap import COUNT, DEPTH, LIVE, TOTAL, USED, VALUE, drop, mark_lane, put
+from freshet.state.treap import COUNT, DEPTH, LIVE, NOWHERE, TOTAL, USED, VALUE, drop, mark_lane, put, visits
 from freshet.state.tuples import Slots
 
 INTEGER, FRACTION, TEXT, WIDE = range(4)  # kinds of value
@@ -71,6 +71,7 @@ def add_values(
             node = np.int64(links[node, 1 if side > 0 else 0])
         for k in range(depth):
             nodes[path[k], TOTAL] += weight
+        nodes[NOWHERE, COUNT] += depth + 1
         if node != 0:
             nodes[node, COUNT] += weight
             nodes[node, TOTAL] += weight
@@ -88,30 +89,34 @@ def end_values(groups: Any, greatest: Any, roots: Any, nodes: Any, out: Any, fou
     error."""
     links = nodes.view(np.int32)
     side = 1 if greatest else 0
-    faults = 0
+    faults, visited = 0, 0
     for i in range(len(groups)):
         node = np.int64(roots[groups[i]])
         found[i] = node != 0
         if node == 0:
             out[i, :] = 0
             continue
+        visited += 1
         while links[node, side] != 0:
+            visited += 1
             node = np.int64(links[node, side])
         if nodes[node, COUNT] < 0:
             faults += 1
         for lane in range(out.shape[1]):
             out[i, lane] = nodes[node, VALUE + lane]
+    nodes[NOWHERE, COUNT] += visited
     return faults
 
 
 @kernel("void(i4[::1], i8[::1], i4[::1], i8[:,::1], i8[:,::1])")
 def values_at(groups: Any, places: Any, roots: Any, nodes: Any, out: Any) -> None:
     """The value at a position of each group, counting copies from the least on; zeros if there is none."""
-    links = nodes.view(np.int32)
+    links, visited = nodes.view(np.int32), 0
     for i in range(len(groups)):
         node, left = np.int64(roots[groups[i]]), places[i]
         out[i, :] = 0
         while node != 0:
+            visited += 1
             below = nodes[links[node, 0], TOTAL]
             if left < below:
                 node = np.int64(links[node, 0])
@@ -122,6 +127,7 @@ def values_at(groups: Any, places: Any, roots: Any, nodes: Any, out: Any) -> Non
             else:
                 left -= below + nodes[node, COUNT]
                 node = np.int64(links[node, 1])
+    nodes[NOWHERE, COUNT] += visited
 
 
 @kernel("void(i4[::1], b1, i4[::1], i8[:,::1], i8[:,::1], b1[::1])")
@@ -129,7 +135,7 @@ def most_frequent_values(groups: Any, greatest: Any, roots: Any, nodes: Any, out
     """The value with the highest count of each group, and of those the least, or the greatest."""
     links = nodes.view(np.int32)
     first, then = (1, 0) if greatest else (0, 1)
-    stack = np.empty(DEPTH, np.int64)
+    stack, visited = np.empty(DEPTH, np.int64), 0
     for i in range(len(groups)):
         node, depth, most = np.int64(roots[groups[i]]), 0, np.int64(0)
         out[i, :] = 0
@@ -139,6 +145,7 @@ def most_frequent_values(groups: Any, greatest: Any, roots: Any, nodes: Any, out
                 depth += 1
                 node = np.int64(links[node, first])
             depth -= 1
+            visited += 1
             node = stack[depth]
             if nodes[node, COUNT] > most:
                 most = nodes[node, COUNT]
@@ -146,6 +153,7 @@ def most_frequent_values(groups: Any, greatest: Any, roots: Any, nodes: Any, out
                     out[i, lane] = nodes[node, VALUE + lane]
             node = np.int64(links[node, then])
         found[i] = most > 0
+    nodes[NOWHERE, COUNT] += visited
 
 
 @inlined
@@ -153,14 +161,16 @@ def count_before(
     root: Any, inclusive: Any, nodes: Any, links: Any, low: Any, high: Any, kind: Any, texts: Any, spans: Any
 ) -> Any:
     """Sum of counts of the values in a tree that sort before (low, high), or with it when `inclusive`."""
-    total, node, last = 0, np.int64(root), nodes.shape[1] - 1
+    total, node, last, visited = 0, np.int64(root), nodes.shape[1] - 1, 0
     while node != 0:
+        visited += 1
         side = compare(kind, low, high, nodes[node, VALUE], nodes[node, last], texts, spans)
         if side > 0 or (side == 0 and inclusive):
             total += nodes[node, COUNT] + nodes[links[node, 0], TOTAL]
             node = np.int64(links[node, 1])
         else:
             node = np.int64(links[node, 0])
+    nodes[NOWHERE, COUNT] += visited
     return total
 
 
@@ -306,6 +316,10 @@ class Ordered:
         """Marks the pool ids stored here."""
         if self.kind == TEXT:
             mark_lane(self.roots.data, self.nodes.data, VALUE, marked)
+
+    def visits(self) -> int:
+        """The nodes visited since they were last asked for."""
+        return visits(self.nodes.data)
 
     def reset(self) -> None:
         for array in (self.roots, self.nodes, self._free, self._meta):

@@ -20,7 +20,7 @@ from freshet.state.arrays import Bools, Int64s
 from freshet.state.kernel import inlined, kernel
 from freshet.state.row_tree import at_rank, change, compare_rows, find, read, through
 from freshet.state.strings import StringPool
-from freshet.state.treap import COUNT, DEPTH, LIVE, TOTAL, USED, VALUE, mark_lane
+from freshet.state.treap import COUNT, DEPTH, LIVE, NOWHERE, TOTAL, USED, VALUE, mark_lane, visits
 
 Slots = npt.NDArray[np.int32]
 
@@ -132,7 +132,8 @@ def window_rows(
     progress: Any, out: Any, counts: Any, owners: Any,
 ) -> Any:  # fmt: skip
     """The windows of groups, one after the other, as far as `out` has room. `progress` holds the place among the groups
-    and the rank to go on from there; at the end the place is their number. `owners`: the place of each row's group."""
+    and the rank to go on from there; at the end the place is their number. `owners`: the place of each row's group.
+    Each row counts as a node visited."""
     links = nodes.view(np.int32)
     stack = np.empty(DEPTH, np.int64)
     given = 0
@@ -140,6 +141,7 @@ def window_rows(
         root, start = roots[groups[progress[0]]], given
         ends = high if keys == 0 else _end(nodes, links, root, high, keys, 0, 0, order, texts, spans)
         given, rank = read(nodes, links, root, max(low, progress[1]), ends, 1, stack, out, counts, given)
+        nodes[NOWHERE, COUNT] += given - start
         for k in range(start, given):
             owners[k] = progress[0]
         if rank < min(ends, nodes[root, TOTAL]):
@@ -231,6 +233,10 @@ class Ranked:
     def mark(self, lane: int, marked: Bools) -> None:
         """Marks the pool ids stored in a lane of the rows."""
         mark_lane(self.roots.data, self.nodes.data, VALUE + lane, marked)
+
+    def visits(self) -> int:
+        """The nodes visited since they were last asked for; rows that enter and leave windows are not counted."""
+        return visits(self.nodes.data)
 
     def reset(self) -> None:
         for array in (self.roots, self.nodes, self._free, self._meta):

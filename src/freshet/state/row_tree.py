@@ -1,7 +1,8 @@
 """Trees of rows: a treap a group (state/treap), whose nodes hold whole rows of lanes instead of one value.
 
 `order` says how rows compare, one line a column, most significant first; two rows that compare equal in all lines are
-the same row. A row with n copies takes n ranks. The row to be looked up is in node 0, which is not part of any tree.
+the same row. A row with n copies takes n ranks. The row to be looked up is in node 0, which is not part of any tree;
+its count is that of the nodes visited.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import numpy as np
 
 from freshet.state.kernel import inlined
 from freshet.state.ordered import FRACTION, WIDE, compare
-from freshet.state.treap import COUNT, TOTAL, VALUE, drop, put
+from freshet.state.treap import COUNT, NOWHERE, TOTAL, VALUE, drop, put
 
 #: Columns of an order: first lane of the value, its kind (state/ordered), -1 for downwards or 1, null lane, bit in it,
 #: and the side NULL sorts on: -1 first, 1 last.
@@ -60,6 +61,7 @@ def find(nodes: Any, links: Any, root: Any, order: Any, texts: Any, spans: Any, 
         path[depth] = node
         depth += 1
         node = np.int64(links[node, 1 if side > 0 else 0])
+    nodes[NOWHERE, COUNT] += depth + 1
     return node, depth, side, rank
 
 
@@ -87,12 +89,14 @@ def change(
 @inlined
 def at_rank(nodes: Any, links: Any, root: Any, rank: Any) -> Any:
     """The node that holds a rank, which must be below the tree's total."""
-    node = np.int64(root)
+    node, visited = np.int64(root), 0
     while True:
+        visited += 1
         before = nodes[links[node, 0], TOTAL]
         if rank < before:
             node = np.int64(links[node, 0])
         elif rank < before + nodes[node, COUNT]:
+            nodes[NOWHERE, COUNT] += visited
             return node
         else:
             rank -= before + nodes[node, COUNT]
@@ -102,13 +106,15 @@ def at_rank(nodes: Any, links: Any, root: Any, rank: Any) -> Any:
 @inlined
 def through(nodes: Any, links: Any, root: Any, row: Any, order: Any, keys: Any, texts: Any, spans: Any) -> Any:
     """How many rows sort before or with the row of a node, by the first `keys` lines."""
-    total, node = 0, np.int64(root)
+    total, node, visited = 0, np.int64(root), 0
     while node != 0:
+        visited += 1
         if compare_rows(nodes, row, node, order, keys, texts, spans) >= 0:
             total += nodes[node, COUNT] + nodes[links[node, 0], TOTAL]
             node = np.int64(links[node, 1])
         else:
             node = np.int64(links[node, 0])
+    nodes[NOWHERE, COUNT] += visited
     return total
 
 
@@ -117,12 +123,13 @@ def read(
     nodes: Any, links: Any, root: Any, low: Any, high: Any, sign: Any, stack: Any, out: Any, counts: Any, given: Any
 ) -> Any:
     """Appends the rows with ranks from `low` up to `high`, in order, as many as there is room for; returns how many
-    there are then and the rank after the last one."""
+    there are then and the rank after the last one. Only the way to the first of them counts as visited."""
     high = min(high, nodes[root, TOTAL])
     if low >= high:
         return given, high
-    depth, node, rank = 0, np.int64(root), 0  # `rank`: of the leftmost row below `node`
+    depth, node, rank, visited = 0, np.int64(root), 0, 0  # `rank`: of the leftmost row below `node`
     while node != 0:
+        visited += 1
         before = rank + nodes[links[node, 0], TOTAL]
         if low < before + nodes[node, COUNT]:
             stack[depth] = node
@@ -134,6 +141,7 @@ def read(
         else:
             rank = before + nodes[node, COUNT]
             node = np.int64(links[node, 1])
+    nodes[NOWHERE, COUNT] += visited
     while depth > 0 and rank < high:
         if given == len(counts):
             return given, max(rank, low)

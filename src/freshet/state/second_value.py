@@ -22,8 +22,8 @@ _LEFT, _RIGHT = np.int64(0), np.int64(1)
 
 
 @inlined
-def refresh_best(ends: Any, at: Any, sides: Any, values: Any, seconds: Any, best: Any, s: Any) -> None:
-    """Updates `best` after s was added or removed."""
+def refresh_best(ends: Any, at: Any, sides: Any, values: Any, seconds: Any, best: Any, s: Any) -> Any:
+    """Updates `best` after s was added or removed. Returns the number of nodes visited."""
     path, n = changed_subtrees(ends, at, sides, values, s)
     for i in range(n - 1, -1, -1):
         x = np.int64(path[i])
@@ -33,18 +33,21 @@ def refresh_best(ends: Any, at: Any, sides: Any, values: Any, seconds: Any, best
             if below and best[below - 1] > most:
                 most = best[below - 1]
         best[x] = most
+    return n
 
 
 @inlined
 def _end_of(sides: Any, seconds: Any, best: Any, node: Any, least: Any, side: Any) -> Any:
-    """The tuple with enough that is farthest to a side in a subtree that has one."""
+    """The tuple with enough that is farthest to a side in a subtree that has one, and the number of nodes visited."""
+    visited = np.int64(0)
     while True:
+        visited += 1
         s = node - 1
         near = np.int64(sides[2 * s + side])
         if near and best[near - 1] >= least:
             node = near
         elif seconds[s] >= least:
-            return s
+            return s, visited
         else:
             node = np.int64(sides[2 * s + 1 - side])
 
@@ -53,10 +56,11 @@ def _end_of(sides: Any, seconds: Any, best: Any, node: Any, least: Any, side: An
 def _next_to(
     ends: Any, at: Any, sides: Any, values: Any, seconds: Any, best: Any, s: Any, least: Any, side: Any
 ) -> Any:
-    """The tuple with enough that is nearest to s on a side; -1 when there is none."""
-    node = np.int64(ends[at + ROOT])
+    """The tuple with enough that is nearest to s on a side; -1 when there is none. And the number of nodes visited."""
+    node, visited = np.int64(ends[at + ROOT]), np.int64(1)
     found = np.int64(0)  # the last tuple on the way that lies on that side and has enough, itself or beyond it
     while node and node - 1 != s:
+        visited += 1
         x = node - 1
         toward = 1 if before(values, x, s) else 0  # where s is, seen from x
         if toward != side:
@@ -67,21 +71,23 @@ def _next_to(
     if node:
         below = np.int64(sides[2 * s + side])
         if below and best[below - 1] >= least:
-            return _end_of(sides, seconds, best, below, least, 1 - side)
+            end, further = _end_of(sides, seconds, best, below, least, 1 - side)
+            return end, visited + further
     if not found:
-        return np.int64(-1)
+        return np.int64(-1), visited
     if seconds[found - 1] >= least:
-        return found - 1
-    return _end_of(sides, seconds, best, np.int64(sides[2 * (found - 1) + side]), least, 1 - side)
+        return found - 1, visited
+    end, further = _end_of(sides, seconds, best, np.int64(sides[2 * (found - 1) + side]), least, 1 - side)
+    return end, visited + further
 
 
 @inlined
 def last_before(ends: Any, at: Any, sides: Any, values: Any, seconds: Any, best: Any, s: Any, least: Any) -> Any:
-    """The last tuple before s whose second value is `least` or more; -1 when there is none."""
+    """The last tuple before s whose second value is `least` or more; -1 when there is none. And the nodes visited."""
     return _next_to(ends, at, sides, values, seconds, best, s, least, _LEFT)
 
 
 @inlined
 def first_after(ends: Any, at: Any, sides: Any, values: Any, seconds: Any, best: Any, s: Any, least: Any) -> Any:
-    """The first tuple after s whose second value is `least` or more; -1 when there is none."""
+    """The first tuple after s whose second value is `least` or more; -1 when there is none. And the nodes visited."""
     return _next_to(ends, at, sides, values, seconds, best, s, least, _RIGHT)

@@ -7,6 +7,7 @@ the treap is needed only where a list is entered in the middle. Priorities are a
 All functions take pointers: `ends` has root, head and tail of each key, `links` next and previous, `sides` left and
 right of each slot, all as slot + 1 with 0 for none; `values` the value by slot, a pair of integers compared from left
 to right, so that decimals of two lanes fit. `ends` may have more columns: `at` is the place of the key's root in it.
+Each function also returns how many nodes of the treap it has visited, the ones it adds or removes included.
 """
 
 from __future__ import annotations
@@ -100,12 +101,13 @@ def prefetch_places(roots: Any, row_bytes: Any, ids: Any, sides: Any, values: An
 
 
 @inlined
-def add_sorted(ends: Any, at: Any, links: Any, sides: Any, values: Any, s: Any) -> None:
-    p = _priority(s)
+def add_sorted(ends: Any, at: Any, links: Any, sides: Any, values: Any, s: Any) -> Any:
+    p, visited = _priority(s), np.int64(1)
     holder, side = np.int64(-1), np.int64(0)
     previous, after = np.int64(0), np.int64(0)
     node = np.int64(ends[at + ROOT])
     while node and _priority(node - 1) >= p:
+        visited += 1
         holder = node - 1
         if before(values, holder, s):
             previous, side = node, np.int64(1)
@@ -116,6 +118,7 @@ def add_sorted(ends: Any, at: Any, links: Any, sides: Any, values: Any, s: Any) 
     # The subtree at this position is split into the part before s and the part after it.
     left, left_side, right, right_side = s, np.int64(0), s, np.int64(1)
     while node:
+        visited += 1
         if before(values, node - 1, s):
             previous = node
             sides[2 * left + left_side] = node
@@ -138,18 +141,21 @@ def add_sorted(ends: Any, at: Any, links: Any, sides: Any, values: Any, s: Any) 
         links[2 * (after - 1) + 1] = s + 1
     else:
         ends[at + TAIL] = s + 1
+    return visited
 
 
 @inlined
-def remove_sorted(ends: Any, at: Any, links: Any, sides: Any, values: Any, s: Any) -> None:
-    holder, side = np.int64(-1), np.int64(0)
+def remove_sorted(ends: Any, at: Any, links: Any, sides: Any, values: Any, s: Any) -> Any:
+    holder, side, visited = np.int64(-1), np.int64(0), np.int64(1)
     node = np.int64(ends[at + ROOT])
     while node - 1 != s:
+        visited += 1
         holder = node - 1
         side = np.int64(1) if before(values, holder, s) else np.int64(0)
         node = np.int64(sides[2 * holder + side])
     a, b = np.int64(sides[2 * s]), np.int64(sides[2 * s + 1])
     while a and b:
+        visited += 1
         if _priority(a - 1) >= _priority(b - 1):
             _hang(ends, at, sides, holder, side, a)
             holder, side = a - 1, np.int64(1)
@@ -168,12 +174,13 @@ def remove_sorted(ends: Any, at: Any, links: Any, sides: Any, values: Any, s: An
         links[2 * (after - 1) + 1] = previous
     else:
         ends[at + TAIL] = previous
+    return visited
 
 
 @inlined
 def changed_subtrees(ends: Any, at: Any, sides: Any, values: Any, s: Any) -> Any:
     """The tuples whose subtrees have changed because s was added or removed, from the root down, and how many: those on
-    the path to its position, and along the two spines below s."""
+    the path to its position, and along the two spines below s. All of them are visited."""
     path, n = np.empty(64, np.int32), 0
     node = np.int64(ends[at + ROOT])
     while node:
@@ -195,25 +202,27 @@ def changed_subtrees(ends: Any, at: Any, sides: Any, values: Any, s: Any) -> Any
 @inlined
 def last_upto(ends: Any, at: Any, sides: Any, values: Any, most: Any) -> Any:
     """The last slot of those whose values begin with `most` or less, + 1; 0 when there is none."""
-    found, node = np.int64(0), np.int64(ends[at + ROOT])
+    found, node, visited = np.int64(0), np.int64(ends[at + ROOT]), np.int64(0)
     while node:
+        visited += 1
         if value_at(values, node - 1)[0] <= most:
             found = node
             node = np.int64(sides[2 * (node - 1) + 1])
         else:
             node = np.int64(sides[2 * (node - 1)])
-    return found
+    return found, visited
 
 
 @inlined
 def first_from(ends: Any, at: Any, sides: Any, values: Any, value: Any, inclusive: Any) -> Any:
     """The first slot whose value is above `value` (or equal, if inclusive), + 1; 0 when there is none."""
-    found, node = np.int64(0), np.int64(ends[at + ROOT])
+    found, node, visited = np.int64(0), np.int64(ends[at + ROOT]), np.int64(0)
     while node:
+        visited += 1
         v = value_at(values, node - 1)
         if less(value, v) or (inclusive and same(v, value)):
             found = node
             node = np.int64(sides[2 * (node - 1)])
         else:
             node = np.int64(sides[2 * (node - 1) + 1])
-    return found
+    return found, visited

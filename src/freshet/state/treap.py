@@ -3,7 +3,8 @@
 A node's priority is a hash of its own number, so it takes no memory, and the shape of a tree depends on which nodes
 hold what only: expected depth is O(log n) for every order of arrival. A node is a row of int64 lanes: its left and
 right child as two int32, its count, the counts in its whole subtree, then its contents. Node 0 means no node; its
-subtree has count zero.
+subtree has count zero. The count of node 0 itself is the number of nodes visited: kernels add to it what changing or
+searching a tree takes, and `visits` takes it away.
 
 A search records its path, and inserting a node follows that path, so nothing is compared twice.
 """
@@ -14,9 +15,11 @@ from typing import Any
 
 import numpy as np
 
+from freshet.state.arrays import Int64s
 from freshet.state.kernel import inlined, kernel
 
 COUNT, TOTAL, VALUE = 1, 2, 3  # lanes of a node
+NOWHERE = 0  # the node that no tree has
 USED, FREE, LIVE = range(3)  # places in meta
 DEPTH = 1024  # far beyond any depth a treap of 2**31 nodes can have in practice
 
@@ -43,8 +46,9 @@ def _relink(roots: Any, links: Any, parent: Any, group: Any, old: Any, new: Any)
 @inlined
 def _merge(nodes: Any, links: Any, a: Any, b: Any) -> Any:
     """Merges two trees, all of `a` before all of `b`."""
-    root, above, side = 0, 0, 0
+    root, above, side, visited = 0, 0, 0, 0
     while a != 0 or b != 0:
+        visited += 1
         if b == 0 or (a != 0 and _priority(a) > _priority(b)):
             taken, next_side = a, 1
             if b != 0:
@@ -62,6 +66,7 @@ def _merge(nodes: Any, links: Any, a: Any, b: Any) -> Any:
         if a == 0 and b == 0:
             break
         above, side = taken, next_side
+    nodes[NOWHERE, COUNT] += visited
     return root
 
 
@@ -128,6 +133,13 @@ def put(
         node = path[k]
         nodes[node, TOTAL] = nodes[node, COUNT] + nodes[links[node, 0], TOTAL] + nodes[links[node, 1], TOTAL]
     return made
+
+
+def visits(nodes: Int64s) -> int:
+    """The nodes visited since they were last asked for."""
+    visited = int(nodes[NOWHERE, COUNT])
+    nodes[NOWHERE, COUNT] = 0
+    return visited
 
 
 @kernel("void(i4[::1], i8[:,::1], i8, b1[::1])")
