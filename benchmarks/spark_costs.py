@@ -5,6 +5,11 @@
 Over the same files, in one session: a pipeline that keeps nothing, four TPC-H views with a sink that writes nothing,
 and the same views materialized into folders, twice, because Java compiles what is new to it. Then batches of one
 change. Wall-clock times depend on what else the machine does; processor times, and their ratios, much less.
+
+    python -m benchmarks.spark_costs --start      the start alone: a session, and its first batch of four views
+    python -m benchmarks.spark_costs --pause 65   batches of one change of a query that runs, and one after a pause
+
+`--start` says whether Java took its classes from the archive that `freshet doctor --prepare` makes.
 """
 
 from __future__ import annotations
@@ -12,7 +17,9 @@ from __future__ import annotations
 import argparse
 import os
 import shutil
+import statistics
 import tempfile
+import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -83,6 +90,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--scale", type=float, default=0.05, help="TPC-H scale factor (default 0.05)")
     parser.add_argument("--batches", type=int, default=12, help="micro-batches (default 12)")
+    parser.add_argument("--start", action="store_true", help="only the start of a session and its first batch")
+    parser.add_argument("--pause", type=float, help="only batches of one change, and one after so many seconds")
     options = parser.parse_args(arguments)
     folder = Path(tempfile.mkdtemp(prefix="freshet-costs-"))
     try:
@@ -100,38 +109,113 @@ def _measure(options: argparse.Namespace, folder: Path) -> None:
     print(f"scale factor {options.scale:g}: {rows:,} rows, {last:,} changes in {batches} batches")
     compile_kernels()
     settings = {"spark.driver.memory": "2g", "spark.sql.streaming.minBatchesToRetain": "2"}
+    before = time.perf_counter(), spent()
     spark = start_spark("local[2]", 1, folder / "spark.log", settings)
     try:
-        _report(_all(spark, folder, tables, batches), last / batches)
+        views = Views(spark, tables)
+        if options.start:
+            _start(views, folder, before)
+        elif options.pause is not None:
+            _pause(views, folder, batches, options.pause)
+        else:
+            _report(_all(views, folder, batches), last / batches)
     finally:
         spark.stop()
 
 
-def _all(spark: Any, folder: Path, tables: dict[str, pa.Table], batches: int) -> dict[str, list[float]]:
-    ddl, queries = ";\n".join(tpch.ddl(tables)), {name: tpch.QUERIES[name] for name in VIEWS}
-    sizes = {name: float(table.num_rows) for name, table in tables.items()}
+class Views:
+    """Four TPC-H views over the files of a folder."""
 
-    def views(place: Path) -> DataFrame:
+    def __init__(self, spark: Any, tables: dict[str, pa.Table]) -> None:
+        self.spark, self.tables = spark, list(tables)
+        self.ddl = ";\n".join(tpch.ddl(tables))
+        self.sizes = {name: float(table.num_rows) for name, table in tables.items()}
+
+    def over(self, place: Path) -> DataFrame:
+        queries = {name: tpch.QUERIES[name] for name in VIEWS}
         return maintain(
-            spark, queries, read_stream(spark, place / "in", list(tables)), schema=ddl, shards=1, sizes=sizes,
+            self.spark, queries, self.sources(place), schema=self.ddl, shards=1, sizes=self.sizes,
             arena=str(place / "arena"), checkpoint=str(place / "at"),
         )  # fmt: skip
 
+    def sources(self, place: Path) -> dict[str, DataFrame]:
+        return read_stream(self.spark, place / "in", self.tables)
+
+
+def _bring(folder: Path, place: Path, number: int, batches: int) -> None:
+    """The files of a micro-batch; those after the last have one change."""
+    for path in sorted((folder / "all").rglob(f"{number:05}.parquet")):
+        _placed(path, place / "in" / path.parent.name / path.name)
+    if number >= batches:
+        _one_change(folder, place, number, batches)
+
+
+def _start(views: Views, folder: Path, before: tuple[float, float]) -> None:
+    ready = time.perf_counter(), spent()
+    place = folder / "start"
+    _bring(folder, place, 0, 1 << 30)
+    writer = views.over(place).writeStream.format("noop").option("checkpointLocation", str(place / "at"))
+    query = writer.trigger(availableNow=True).start()
+    query.awaitTermination()
+    done = time.perf_counter(), spent()
+    flags = views.spark.sparkContext.getConf().get("spark.driver.extraJavaOptions", "")
+    print(f"\nclasses from {'an archive' if 'SharedArchiveFile' in flags else 'jars'}")
+    print(f"{'':28}{'processor seconds':>20}{'seconds':>12}")
+    for name, begin, end in (("session", before, ready), ("views and their first batch", ready, done)):
+        print(f"{name:28}{end[1] - begin[1]:>20.2f}{end[0] - begin[0]:>12.2f}")
+    first = query.recentProgress[0].durationMs["triggerExecution"] / 1000
+    print(f"{'  of which the batch':28}{'':>20}{first:>12.2f}")
+
+
+def _pause(views: Views, folder: Path, batches: int, pause: float) -> None:
+    """A query that runs: its batches of one change, and the one after a pause, in which Spark ends idle workers."""
+    place = folder / "pause"
+    _bring(folder, place, 0, batches)
+    writer = views.over(place).writeStream.format("noop").option("checkpointLocation", str(place / "at"))
+    query = writer.trigger(processingTime="200 milliseconds").start()
+    taken, warm = _took(query, 0), []
+    for number in range(batches, batches + 3 * ONE):
+        _bring(folder, place, number, batches)
+        warm.append(_took(query, taken.batchId + 1))
+        taken = warm[-1]
+    time.sleep(pause)
+    _bring(folder, place, batches + 3 * ONE, batches)
+    after = _took(query, taken.batchId + 1).durationMs["triggerExecution"] / 1000
+    query.stop()
+    usual = statistics.median(p.durationMs["triggerExecution"] for p in warm[ONE:]) / 1000
+    print(
+        f"\nA warm batch of one change: {usual:.2f} s; after {pause:g} s of rest: {after:.2f} s, {after / usual:.1f} x"
+    )
+
+
+def _took(query: Any, number: int) -> Any:
+    """The progress of a micro-batch, once it is over."""
+    while True:
+        error = query.exception()
+        if error is not None:
+            raise error
+        for progress in query.recentProgress:
+            if progress.batchId >= number and progress.numInputRows:
+                return progress
+        time.sleep(0.05)
+
+
+def _all(views: Views, folder: Path, batches: int) -> dict[str, list[float]]:
     def unwritten(changes: DataFrame, place: Path) -> Any:
         writer = changes.writeStream.format("noop").option("checkpointLocation", str(place / "at"))
         return writer.trigger(availableNow=True).start()
 
     def nothing(place: Path) -> Any:
-        return unwritten(empty(read_stream(spark, place / "in", list(tables))), place)
+        return unwritten(empty(views.sources(place)), place)
 
     def copied(place: Path) -> Any:
         targets = {v: str(place / v) for v in VIEWS}
-        return materialize(views(place), targets, checkpoint=str(place / "at"), trigger={"availableNow": True})
+        return materialize(views.over(place), targets, checkpoint=str(place / "at"), trigger={"availableNow": True})
 
     ways: dict[str, Callable[[Path], Any]] = {
         "empty, in a new session": nothing,
         "empty": nothing,
-        "four views, no sink": lambda place: unwritten(views(place), place),
+        "four views, no sink": lambda place: unwritten(views.over(place), place),
         "materialized, first query": copied,
         "four views, materialized": copied,
     }
@@ -141,14 +225,10 @@ def _all(spark: Any, folder: Path, tables: dict[str, pa.Table], batches: int) ->
 def _costs(folder: Path, place: Path, start: Callable[[Path], Any], batches: int) -> list[float]:
     """Processor seconds of the first batch, of each later one, and of each of one change. Those of a run without a
     new batch are taken off."""
-    files = sorted(path for path in (folder / "all").rglob("*.parquet"))
     found = []
     for chosen in (range(1), range(1, batches), range(batches, batches + ONE)):
         for number in chosen:
-            for path in (p for p in files if p.name == f"{number:05}.parquet"):
-                _placed(path, place / "in" / path.parent.name / path.name)
-            if number >= batches:
-                _one_change(folder, place, number, batches)
+            _bring(folder, place, number, batches)
         before = spent()
         start(place).awaitTermination()
         between = spent()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -26,6 +28,11 @@ __all__ = [
     "Transaction", "UnsupportedError", "View", "__version__", "connect", "enclosure",
     "enclosure_stream", "plan",
 ]  # fmt: skip
+
+#: What `freshet.spark.ship` sends next to the package, for a Python that lacks it.
+_SENT = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "freshet_dependencies")
+if os.path.isdir(_SENT) and _SENT not in sys.path:
+    sys.path.append(_SENT)
 
 #: The modules of the other names. They are imported at first use, because the engine loads a compiler.
 _HOMES = {

@@ -1,5 +1,5 @@
-"""A stream in a process of its own, to be killed: `python killed_stream.py folder [master [arena]]`. With an arena, it
-goes on until the folder has a file `end`."""
+"""A stream in a process of its own, to be killed: `python killed_stream.py folder [master [arena [ship]]]`. With an
+arena, it goes on until the folder has a file `end`."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
-from freshet.spark import maintain
+from freshet.spark import maintain, ship
 from tests.spark.conftest import settings
 from tests.spark.streams import read_files
 from tests.spark.test_snapshot import DDL, SCHEMAS, VIEWS
@@ -20,6 +20,8 @@ if __name__ == "__main__":
     arena = sys.argv[3] if len(sys.argv) > 3 else str(folder / "arena")
     spark = settings(SparkSession.builder.master(master)).getOrCreate()
     spark.sparkContext.setLogLevel("ERROR")
+    if len(sys.argv) > 4:
+        ship(spark)
     changes = maintain(
         spark, VIEWS, read_files(spark, folder / "in", list(SCHEMAS)), schema=DDL, shards=2, sizes={},
         arena=arena, checkpoint=str(folder / "checkpoint"),

@@ -5,19 +5,22 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
+import numpy
 import psutil
 import pyspark
 import pytest
 from pyspark.sql import SparkSession
 
+from freshet.spark.ship import DEPENDENCIES
 from tests.spark.conftest import ROOT
 from tests.spark.test_kills import check, feed
 
@@ -40,24 +43,29 @@ class Cluster:
         self.running: list[subprocess.Popen[bytes]] = []
         self._start("master", "org.apache.spark.deploy.master.Master", "--port", str(self.port))
 
-    def add(self, name: str, host: str = "127.0.0.1") -> subprocess.Popen[bytes]:
+    def add(self, name: str, host: str = "127.0.0.1", **environment: str) -> subprocess.Popen[bytes]:
         own = ("--cores", "1", "--memory", "800m", "--work-dir", str(self.folder / name / "work"), self.url)
-        return self._start(name, "org.apache.spark.deploy.worker.Worker", *own, host=host)
+        return self._start(name, "org.apache.spark.deploy.worker.Worker", *own, host=host, **environment)
 
-    def _start(self, name: str, *command: str, host: str = "127.0.0.1") -> subprocess.Popen[bytes]:
+    def _start(
+        self, name: str, *command: str, host: str = "127.0.0.1", **given: str
+    ) -> subprocess.Popen[bytes]:  # fmt: skip
         home = self.folder / name
         (home / "tmp").mkdir(parents=True)
-        environment = {**self.environment(), "TMPDIR": str(home / "tmp"), "SPARK_LOCAL_DIRS": str(home / "local")}
+        own = {"TMPDIR": str(home / "tmp"), "SPARK_LOCAL_DIRS": str(home / "local")}
+        environment = {**self.environment(), **own, **given}
         spark_class = str(Path(pyspark.__file__).parent / "bin" / "spark-class")
         begin = [spark_class, command[0], "--host", host, "--webui-port", "0", *command[1:]]
         return self._run(home / "log", begin, environment)
 
-    def stream(self, folder: Path, settings: str = "") -> subprocess.Popen[bytes]:
-        (self.folder / "conf").mkdir()
+    def stream(
+        self, folder: Path, settings: str = "", arguments: Sequence[str] = (), **given: str
+    ) -> subprocess.Popen[bytes]:  # fmt: skip
+        (self.folder / "conf").mkdir(exist_ok=True)
         (self.folder / "conf" / "spark-defaults.conf").write_text(DEFAULTS + settings)
-        environment = {**self.environment(), "SPARK_CONF_DIR": str(self.folder / "conf")}
+        environment = {**self.environment(), "SPARK_CONF_DIR": str(self.folder / "conf"), **given}
         script = str(ROOT / "tests" / "spark" / "killed_stream.py")
-        return self._run(folder / "log", [sys.executable, script, str(folder), self.url, ""], environment)
+        return self._run(folder / "log", [sys.executable, script, str(folder), self.url, "", *arguments], environment)
 
     def environment(self) -> dict[str, str]:
         paths = os.pathsep.join(str(ROOT / p) for p in ("src", "."))
@@ -179,3 +187,40 @@ def test_speculative_tasks(spark: SparkSession, tmp_path: Path, cluster: Cluster
     ended = [e for e in told if e["Event"] == "SparkListenerTaskEnd" and e["Task Info"]["Speculative"]]
     first = [e["Stage ID"] for e in ended if e["Task End Reason"]["Reason"] == "Success"]
     assert stateful & {*first}, "no speculative task of a stateful step was the first"
+
+
+def _python_without_freshet(folder: Path) -> Path:
+    """A Python with what Spark's Python functions need, and nothing that Freshet needs besides."""
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(folder)], check=True)
+    (packages,) = (folder / "lib").glob("python*/site-packages")
+    lacking = ("freshet", "_editable_impl_freshet", *DEPENDENCIES)
+    for path in Path(numpy.__file__).parents[1].iterdir():
+        if not path.name.startswith(lacking) and not (packages / path.name).exists():
+            (packages / path.name).symlink_to(path)
+    python = folder / "bin" / "python"
+    for name in ("freshet", *DEPENDENCIES):
+        done = subprocess.run([python, "-c", f"import {name}"], cwd=folder, env={}, capture_output=True, check=False)
+        assert b"ModuleNotFoundError" in done.stderr
+    return python
+
+
+@pytest.mark.timeout(1800)
+def test_machines_without_freshet(spark: SparkSession, tmp_path: Path, cluster: Cluster) -> None:
+    """Freshet is sent to them, with its kernels; without it, the query says in one sentence what to do."""
+    python = str(_python_without_freshet(tmp_path / "python"))
+    cache = tmp_path / "cache"
+    cluster.add("first", PYTHONPATH="", FRESHET_CACHE=str(cache))
+    own = os.pathsep.join([cluster.environment()["PYTHONPATH"], str(Path(numpy.__file__).parents[1])])
+    feed(tmp_path, 3)
+    (tmp_path / "end").touch()
+    running = cluster.stream(tmp_path, "spark.task.maxFailures 1\n", PYSPARK_PYTHON=python, PYTHONPATH=own)
+    assert running.wait() != 0
+    log = tmp_path / "log"
+    assert "the Python of Spark's workers has no module freshet; send Freshet to them with " in log.read_text()
+    shutil.rmtree(tmp_path / "checkpoint", ignore_errors=True)
+    running = cluster.stream(tmp_path, "", ["ship"], PYSPARK_PYTHON=python, PYTHONPATH=own)
+    assert running.wait() == 0, log.read_text()[-3000:]
+    check(spark, tmp_path, 3)
+    assert not cache.exists(), "a worker has compiled kernels"
+    sent = cluster.folder.glob("first/**/freshet/spark/level.py")
+    assert any(sent), "the workers had Freshet from elsewhere"

@@ -14,7 +14,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
 from freshet.errors import StateError
 from freshet.job import read_job
@@ -43,6 +43,7 @@ NUMBER = "SELECT COUNT(*) AS n FROM orders"
 
 MOST = 5  # shards
 SIZES = import_module("freshet.spark.sizes")  # whose name in the package is the function
+MAINTAIN = import_module("freshet.spark.maintain")
 
 
 class Tables:
@@ -341,3 +342,63 @@ def test_job_file_whose_shards_follow_its_rows(
         made.wait(threading.Event(), lambda progress, sinks: None)
         found = {tuple(r) for r in read_materialized(spark, str(tmp_path / "kept")).collect()}
         assert found == set(held.items()) and _shards(tmp_path) == shards
+
+
+RUNNING = """
+SET trigger = '0 seconds';
+SET shards = 'auto';
+CREATE TABLE b (a INT, s STRING) USING json OPTIONS (path 'in', changes '_weight', maxFilesPerTrigger '1');
+CREATE MATERIALIZED VIEW by_a AS SELECT a % 5 AS a, COUNT(*) AS n FROM b GROUP BY a % 5;
+CREATE SINK kept FROM by_a USING materialized OPTIONS (path 'kept');
+CREATE SINK sent FROM by_a USING json OPTIONS (path 'sent');
+"""
+FILES = 10
+
+
+@pytest.mark.parametrize("movable", [True, False])
+@pytest.mark.timeout(900)
+def test_a_running_job_moves_to_more_shards(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, movable: bool
+) -> None:
+    """While files keep coming; sinks get every change once. Where the state cannot be rebuilt, the job goes on as it
+    was."""
+    monkeypatch.setattr(SIZES, "A_SHARD", 4)
+    monkeypatch.setattr(growth, "A_SHARD", 4)
+    spark.conf.set("spark.sql.shuffle.partitions", "2")
+    (tmp_path / "in").mkdir()
+    held, on, stop = Counter[int](), dict[int, int](), threading.Event()
+
+    def write(number: int) -> None:
+        rows = [{"a": 10 * number + a, "s": "x", "_weight": 1} for a in range(number % 5 + 1)]
+        held.update(range(len(rows)))
+        draft = tmp_path / "draft"
+        draft.write_text("\n".join(map(json.dumps, rows)))
+        draft.rename(tmp_path / "in" / f"{number}.json")
+
+    def watch(changes: DataFrame, number: int, query: str) -> None:
+        if number not in on and not changes.isEmpty():
+            on[number] = _shards(tmp_path)
+            if len(on) + 1 < FILES:
+                write(len(on) + 1)
+            elif len(on) == FILES:
+                stop.set()
+
+    def refuse(*_: object) -> None:
+        raise StateError("cannot be rebuilt")
+
+    if not movable:
+        monkeypatch.setattr(MAINTAIN, "rebuild_state", refuse)
+    write(0)
+    job, mistakes = read_job(RUNNING, tmp_path)
+    assert not mistakes
+    place, arena = str(tmp_path / "checkpoint"), str(tmp_path / "arena")
+    made = JobRun(spark, job, shards=None, checkpoint=place, arena=arena, watchers=[watch])
+    write(1)  # one more than have been seen: the query is never idle when it is to move
+    made.wait(stop, lambda progress, sinks: None)
+    shards = [on[number] for number in sorted(on)]
+    assert shards[0] == 1 and shards[-1] == _shards(tmp_path) == (2 if movable else 1)
+    assert {tuple(r) for r in read_materialized(spark, str(tmp_path / "kept")).collect()} == set(held.items())
+    total = Counter[tuple[int, int]]()
+    for row in spark.read.json(str(tmp_path / "sent")).collect():
+        total[row.a, row.n] += row["_weight"]
+    assert +total == Counter(held.items()) and not -total

@@ -29,6 +29,12 @@ def test_what_is_needed_is_set_whatever_is_given() -> None:
     assert chosen["spark.sql.shuffle.partitions"] == "3"
 
 
+@pytest.fixture
+def no_archive(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("FRESHET_CACHE", str(tmp_path / "cache"))
+
+
+@pytest.mark.usefixtures("no_archive")
 @pytest.mark.parametrize(
     ("master", "cores", "given", "flags"),
     [

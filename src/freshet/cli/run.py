@@ -50,7 +50,8 @@ def add(commands: Subparsers) -> None:
     parser.add_argument("job", help="the job file")
     parser.add_argument("--master", help="Spark's master (default local[*])")
     parser.add_argument(
-        "--shards", help="into how many parts state is split (default: the cores there are); auto: what the rows need"
+        "--shards",
+        help="into how many parts state is split (default: the cores there are); auto: as many as the rows need",
     )
     parser.add_argument("--checkpoint", help="folder that a stopped job goes on from (default: a temporary one)")
     parser.add_argument(

@@ -1,11 +1,15 @@
 """Runs a job on Spark: one streaming query that maintains all views and writes to all sinks, until it is stopped.
 
+A job whose number of shards follows its rows is moved to more of them while it runs: it finishes what is available,
+ends, is rebuilt, and goes on with the next micro-batch of the same query. So sinks see each change once.
+
 After a signal the current micro-batch finishes; a second signal ends the process at once. However the process ends, the
 next run with the same checkpoint continues after the last finished micro-batch.
 """
 
 from __future__ import annotations
 
+import logging
 import os
 import re
 import signal
@@ -33,12 +37,17 @@ from freshet.plans import Plan
 from freshet.plans import plan as make_plan
 from freshet.spark.disputed import AGAIN
 from freshet.spark.failure import reason
+from freshet.spark.growth import Growing
 from freshet.spark.maintain import maintain
 from freshet.spark.rebuild import complete
-from freshet.spark.sink.folder import open_folder
+from freshet.spark.record import kept_shards
+from freshet.spark.sink.folder import LocalFolder, open_folder
 
 POLL = 0.1
 PATIENCE = 30.0  # seconds a batch gets to finish after the first signal
+_AVAILABLE = {"availableNow": True}
+
+logger = logging.getLogger("freshet.spark")
 
 #: Called with the progress of a finished micro-batch.
 OnProgress = Callable[[Any, Sinks], None]
@@ -60,19 +69,24 @@ class JobRun:
         self.job = job
         self.checkpoint = checkpoint
         self.rebuild = rebuild
+        self.arena, self.notes = arena, notes
+        self.trigger = _trigger(job.settings.get("trigger", "0 seconds"))
         given = dict(plans or {})
         self.plans, self.resumed, changed = self._claim(_chosen(job, given), set(given), shards)
-        self.changes = self._changes(shards, arena, notes)
+        self.changes = self._changes(shards, rebuild)
         if changed:
             self._note(shards)
         self.sinks = Sinks(spark, job, self.changes, watchers or [])
         if ready is not None:
             ready(self)
-        self.query = self._start()
+        follows = shards is None and self.trigger != _AVAILABLE
+        self.growing = Growing() if follows and isinstance(open_folder(spark, checkpoint), LocalFolder) else None
+        self.moving = False
+        self.query = self._start(self.trigger)
 
-    def _start(self) -> StreamingQuery:
+    def _start(self, trigger: dict[str, Any]) -> StreamingQuery:
         writer = self.changes.writeStream.foreachBatch(self.sinks).option("checkpointLocation", self.checkpoint)
-        return writer.trigger(**_trigger(self.job.settings.get("trigger", "0 seconds"))).start()
+        return writer.trigger(**trigger).start()
 
     def _claim(self, plans: dict[str, Plan], given: set[str], shards: int | None) -> tuple[dict[str, Plan], bool, bool]:
         """Claims the checkpoint for this job, or checks that it already belongs to it or can be rebuilt for it. Returns
@@ -100,42 +114,81 @@ class JobRun:
         folder.remove(RECORD)
         folder.create(RECORD, record(self.job, self.plans, shards), private=True)
 
-    def _changes(self, shards: int | None, arena: str | None, notes: str | None) -> DataFrame:
+    def _changes(self, shards: int | None, rebuild: bool) -> DataFrame:
         job = self.job
         streams = {s.schema.name: source_stream(self.spark, job, s) for s in job.sources.values()}
         ordered = {name: found[0] for name, s in job.sources.items() if (found := s.sequence) is not None}
         return maintain(
-            self.spark, self.plans, streams, shards=shards, sequence=ordered or None, arena=arena,
-            on_error=job.settings.get("on_error", "stop"), checkpoint=self.checkpoint, profile=notes,
-            sizes=None if shards is None else {}, rebuild=self.rebuild,
+            self.spark, self.plans, streams, shards=shards, sequence=ordered or None, arena=self.arena,
+            on_error=job.settings.get("on_error", "stop"), checkpoint=self.checkpoint, profile=self.notes,
+            sizes=None if shards is None else {}, rebuild=rebuild,
         )  # fmt: skip
 
     def wait(self, stop: threading.Event, on_progress: OnProgress, beat: Beat | None = None) -> None:
         """Waits until the stream ends by itself or is stopped; errors of the stream are raised here. A change that
         can be set aside only by running its batch again does not end the job."""
         shown, noted = -1, set[str]()
-        while True:
-            active = self.query.isActive
+
+        def report() -> None:
+            nonlocal shown
             for progress in self.query.recentProgress:
                 if progress.batchId > shown and progress.numInputRows:
                     shown = progress.batchId
                     on_progress(progress, self.sinks)
+                    if self.growing is not None:
+                        self.growing.note(progress)
+
+        while True:
+            active = self.query.isActive
+            report()
             if not active:
                 failure = self.query.exception()
                 why = None if failure is None else failure_of(failure)
+                if why is None and self.moving:
+                    self._move()
+                    continue
                 if why is None:
                     return
                 if AGAIN not in str(why) or str(why) in noted:
                     raise why
                 noted.add(str(why))
-                self.query = self._start()
+                self.query, self.moving = self._start(self.trigger), False
                 continue
+            if not stop.is_set() and self._outgrown():
+                self.stop()
+                report()
+                self.query, self.moving = self._start(_AVAILABLE), True
             stopped = stop.wait(POLL)
             if beat is not None:
                 beat(self.query)
             if stopped:
                 self.stop()
                 return
+
+    def _outgrown(self) -> bool:
+        """Whether the query is to end because its rows may need more shards. A query with a last micro-batch that is
+        not finished cannot be rebuilt, and one that is stopped may have just begun one, so it is started again to end
+        by itself."""
+        if self.growing is None or self.moving:
+            return False
+        shards = kept_shards(self.spark, self.checkpoint)
+        most = int(str(self.spark.conf.get("spark.sql.shuffle.partitions")))
+        return shards is not None and shards < most and self.growing.may_have_outgrown(shards)
+
+    def _move(self) -> None:
+        """Continues the query, which has ended, on as many shards as its rows need."""
+        assert self.growing is not None
+        before = kept_shards(self.spark, self.checkpoint)
+        try:
+            self.changes = self._changes(None, rebuild=True)
+        except FreshetError as e:
+            logger.warning("freshet: the state stays on its shards: %s", e)
+            self.changes = self._changes(None, rebuild=False)
+        if kept_shards(self.spark, self.checkpoint) == before:
+            self.growing.fits()
+        else:
+            self.growing.moved()
+        self.query, self.moving = self._start(self.trigger), False
 
     def stop(self, patience: float = PATIENCE) -> None:
         """Lets the current micro-batch finish, for at most `patience` seconds."""
@@ -222,7 +275,7 @@ def on_signals(stop: threading.Event) -> None:
 
 
 def _trigger(text: str) -> dict[str, Any]:
-    return {"availableNow": True} if text.lower().split() == ["available", "now"] else {"processingTime": text}
+    return _AVAILABLE if text.lower().split() == ["available", "now"] else {"processingTime": text}
 
 
 def failure_of(error: Exception) -> FreshetError:

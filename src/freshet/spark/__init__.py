@@ -9,6 +9,7 @@ from freshet.spark.maintain import explain, maintain, quarantined, split
 from freshet.spark.materialize import materialize, read_materialized
 from freshet.spark.observed import metrics, prometheus
 from freshet.spark.session import advice, session
+from freshet.spark.ship import ship
 from freshet.spark.sizes import sizes
 from freshet.spark.snapshot import snapshot, views
 from freshet.spark.system_clock import system_clock
@@ -27,6 +28,7 @@ __all__ = [
     "read_materialized",
     "reason",
     "session",
+    "ship",
     "sizes",
     "snapshot",
     "split",

@@ -19,6 +19,12 @@ from pyspark.errors.exceptions.captured import CapturedException
 from freshet.errors import FreshetError
 
 _OUR_ERROR = re.compile(r"freshet\.errors\.\w+: ")
+#: What a worker says whose Python has no Freshet, or not all that it needs.
+_LACKING = re.compile(r"No module named '(freshet|numba|llvmlite|sqlglot)[.']")
+_CANNOT_IMPORT = (
+    "the Python of Spark's workers has no module {}; send Freshet to them with freshet.spark.ship(session), or install "
+    "it there (PYSPARK_PYTHON says which Python they run)"
+)
 
 #: What Spark, Py4J or a traceback goes on with after a message.
 _AFTER = re.compile(r"\s*(?: SQLSTATE: \w+|\n\s*at |\n\s*File |\n\n|\nTraceback |\n=== |\nDriver stacktrace|\Z)")
@@ -58,7 +64,8 @@ def reason(error: BaseException | str) -> str | None:
     text = _spark_says(error) if isinstance(error, CapturedException) else str(error)
     found = list(_OUR_ERROR.finditer(text))
     if not found:
-        return None
+        lacking = _LACKING.search(text)
+        return None if lacking is None else _CANNOT_IMPORT.format(lacking[1])
     start = found[-1].end()
     end = _AFTER.search(text, start)
     return text[start : end.start() if end is not None else len(text)].strip()

@@ -3,7 +3,8 @@
 Laws. Settings of the user override ours, except for those without which answers would be wrong. Flags of the Java
 process are fixed at its start, so they have an effect only if this process has not started Spark before. On small
 machines Java's optimizing compiler and its parallel collector compete with the stream for the few cores there are, so
-sessions there get the quick compiler and the serial collector.
+sessions there get the quick compiler and the serial collector. Where `freshet doctor --prepare` has archived the
+classes of Spark, Java takes them from there (`class_archive.py`).
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
+from freshet.spark.class_archive import archive_flags
 from freshet.spark.connect import is_remote
 
 logger = logging.getLogger("freshet")
@@ -53,6 +55,7 @@ _REASONS = {
 }
 _SPARK_DEFAULTS = {"spark.sql.ansi.enabled": "true"}  # defaults of Spark for settings that are not given
 _SMALL = 4  # cores
+_FLAGS = "spark.driver.extraJavaOptions"
 _LIGHT_JVM = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 
 
@@ -108,13 +111,13 @@ def session(
 def chosen_settings(master: str, shards: int, given: Mapping[str, str]) -> dict[str, str]:
     """Our settings and the given ones, combined by the law above."""
     local = re.fullmatch(r"local(\[.*\])?", master) is not None
-    light = {}
-    if local and (os.cpu_count() or 1) <= _SMALL:
-        own = given.get("spark.driver.extraJavaOptions", "")
-        if not re.search(r"-XX:(TieredStopAtLevel|\+Use\w+GC)", own):
-            light = {"spark.driver.extraJavaOptions": f"{_LIGHT_JVM} {own}".strip()}
+    own = given.get(_FLAGS, "")
+    flags = [archive_flags(own), own] if local else [own]
+    if local and (os.cpu_count() or 1) <= _SMALL and not re.search(r"-XX:(TieredStopAtLevel|\+Use\w+GC)", own):
+        flags.insert(0, _LIGHT_JVM)
+    java = {_FLAGS: " ".join(filter(None, flags))} if any(flags) else {}
     partitions = {"spark.sql.shuffle.partitions": str(shards)}
-    return {**_BETTER, **partitions, **(_LOCAL if local else {}), **given, **light, **NEEDED}
+    return {**_BETTER, **partitions, **(_LOCAL if local else {}), **given, **java, **NEEDED}
 
 
 def advice(spark: SparkSession) -> list[str]:
@@ -150,9 +153,9 @@ def unsuited(given: Mapping[str, str], master: str) -> Iterator[tuple[bool, str]
             kept = name == _RETAINED and value.isdigit() and int(value) <= int(best)
             if value.lower() != best.lower() and not kept:
                 yield needed, f"{name} is {value or 'not set'}; set it to {best}, so that {_REASONS[name]}"
-    flags = given.get("spark.driver.extraJavaOptions", "")
+    flags = given.get(_FLAGS, "")
     if local and (os.cpu_count() or 1) <= _SMALL and not re.search(r"-XX:(TieredStopAtLevel|\+Use\w+GC)", flags):
-        yield False, f"spark.driver.extraJavaOptions has no {_LIGHT_JVM}; add them, so that few cores are the stream's"
+        yield False, f"{_FLAGS} has no {_LIGHT_JVM}; add them, so that few cores are the stream's"
 
 
 def workers_find_freshet() -> None:

@@ -68,8 +68,8 @@ def _name(stamp: bytes, processor: tuple[str, str]) -> str:
 def _folder() -> Path:
     stamp = _stamp()
     if _SHIPPED.exists():
-        for level in levels():
-            folder = _SHIPPED / _name(stamp, (level, ""))
+        for processor in (target(), *((level, "") for level in levels())):
+            folder = _SHIPPED / _name(stamp, processor)
             if folder.exists():
                 return folder
     home = os.environ.get("FRESHET_CACHE") or os.path.join(
