@@ -30,11 +30,11 @@ from freshet.errors import ChangeError, EvaluationError, brief
 from freshet.logical.query import TableSchema
 from freshet.scalar.arrow import check_lengths, from_arrow, to_arrow
 from freshet.scalar.column import Column
-from freshet.scalar.lanes import pack, unpack
 from freshet.scalar.types import INTEGER_RANGE, TIME_RANGE, Type
 from freshet.state.arena import Arena
 from freshet.state.arrays import Bools, Int64s
 from freshet.state.arrow_rows import PART_COLUMNS, read_batch
+from freshet.state.heap import read_texts
 from freshet.state.tuples import Slots, Tuples
 
 
@@ -48,7 +48,7 @@ class _Layout:
     absent: frozenset[int]
     weight: int | None
     change_type: int | None
-    texts: tuple[tuple[int, int], ...]  # place in the batch and lane of each column of text
+    texts: tuple[tuple[int, int], ...]  # place in the batch of each column of text, and the column
 
 
 @dataclass(slots=True)
@@ -77,9 +77,7 @@ def resolve(table: Table, schema: TableSchema, rows: Any) -> RowChange:
         found = read_batch(batch, layout.direct, -1 if layout.weight is None else layout.weight, table.width)
         if found is not None:
             rows, weights = found
-            for place, lane in layout.texts:
-                rows[:, lane] = table.pool.intern(_texts(schema, batch, place))
-            return resolve_rows(table, schema, rows, weights)
+            return resolve_rows(table, schema, rows, weights, _set_texts(table, schema, layout, batch, rows))
     arrays, n = batch.columns, batch.num_rows
     if layout.change_type is not None:
         kinds = read_change_types(arrays[layout.change_type], schema.name)
@@ -91,6 +89,24 @@ def resolve(table: Table, schema: TableSchema, rows: Any) -> RowChange:
     columns = _columns(schema, layout, arrays, n)
     _check_nulls(schema, columns, None)
     return resolve_rows(table, schema, pack_rows(table, columns, n), weights)
+
+
+def _set_texts(
+    table: Table, schema: TableSchema, layout: _Layout, batch: pa.RecordBatch, rows: Int64s
+) -> Int64s | None:
+    """Sets the lanes of texts. Plain texts stay where they are; returns their base for each lane."""
+    bases = None
+    for place, column in layout.texts:
+        texts, lane = _texts(schema, batch, place), table.lane_of(column)[0]
+        if table.is_plain(column):
+            base = read_texts(texts, rows, lane)
+            if base is not None:
+                bases = np.zeros(table.width, np.int64) if bases is None else bases
+                bases[lane] = base
+                continue
+            table.intern([column])
+        rows[:, lane] = table.pool.intern(texts)
+    return bases
 
 
 def _texts(schema: TableSchema, batch: pa.RecordBatch, place: int) -> pa.Array:
@@ -109,7 +125,7 @@ def _layout(table: Table, schema: TableSchema, form: pa.Schema) -> _Layout:
         if column is not None and column in given:
             raise ChangeError(f"column {name} is given twice; give it once", schema.name)
         if column is not None:
-            given[column] = (place, column, table.lane(column)[0], schema.fields[column].type)
+            given[column] = (place, column, table.lane_of(column)[0], schema.fields[column].type)
         elif (name == WEIGHT and weight is not None) or (name == CHANGE_TYPE and change_type is not None):
             raise ChangeError(f"column {name} is given twice; give it once", schema.name)
         elif name == WEIGHT:
@@ -125,7 +141,7 @@ def _layout(table: Table, schema: TableSchema, form: pa.Schema) -> _Layout:
     direct = direct and all(_is_direct(form.types[place], type_) for place, _, _, type_ in given.values())
     parts = [(place, _DIRECT[t.name], lane, t.lanes, *_bounds(t)) for place, _, lane, t in given.values() if direct]
     read = np.array(parts, np.int64).reshape(-1, PART_COLUMNS) if direct else None
-    texts = tuple((place, lane) for place, _, lane, type_ in given.values() if type_.pooled)
+    texts = tuple((place, column) for place, column, _, type_ in given.values() if type_.pooled)
     return _Layout(form, read, tuple(given.values()), absent, weight, change_type, texts)
 
 
@@ -142,24 +158,28 @@ def _bounds(type_: Type) -> tuple[int, int]:
 
 def pack_rows(table: Table, columns: Sequence[Column], n: int) -> Int64s:
     """Packs columns in declaration order into rows of the table."""
-    return pack([columns[i] for i in table.order], table.pool, n)
+    return table.pack(columns, n)
 
 
-def resolve_rows(table: Table, schema: TableSchema, rows: Int64s, weights: Int64s) -> RowChange:
-    """The change of the table by complete rows with signs."""
+def resolve_rows(
+    table: Table, schema: TableSchema, rows: Int64s, weights: Int64s, bases: Int64s | None = None
+) -> RowChange:
+    """The change of the table by complete rows with signs; `bases`: of plain texts that are not in the table's heap."""
     try:
-        return table.resolve(rows, weights)
+        return table.resolve(rows, weights, bases)
     except MissingRowError as e:
-        raise refusal(table, schema, rows, e) from None
+        raise refusal(table, schema, rows, e, bases) from None
 
 
-def refusal(table: Table, schema: TableSchema, rows: Int64s, error: MissingRowError) -> ChangeError:
+def refusal(
+    table: Table, schema: TableSchema, rows: Int64s, error: MissingRowError, bases: Int64s | None = None
+) -> ChangeError:
     """The message for a change that a table has refused."""
     if isinstance(error, RepeatedKeyError):
-        key = _show_key(table, schema, rows[error.row])
+        key = _show(table, schema, rows[error.row], schema.primary_key, bases)
         reason = f"a second row with primary key ({key}); remove the first, or send it as an upsert"
     else:
-        row = _show_row(table, schema, rows[error.row])
+        row = _show(table, schema, rows[error.row], range(len(schema.fields)), bases)
         reason = f"removes a row the table does not hold ({row}); remove only what was inserted"
     return ChangeError(reason, schema.name, error.row)
 
@@ -230,18 +250,19 @@ class _Feed:
         missing = slots[at] < 0
         if missing.any():
             row = int(at[int(np.argmax(missing))])
-            key = _show_key(table, schema, rows[row])
+            key = _show(table, schema, rows[row], schema.primary_key)
             reason = f"deletes primary key ({key}), which the table does not hold; delete only what was inserted"
             raise ChangeError(reason, schema.name, row)
         stored = table.tuples.lanes.data[slots[at]]
         for column, field in enumerate(schema.fields):
             if column in self.absent or column in schema.primary_key:
                 continue
-            first, _, _ = table.lane(column)
+            first, _, _ = table.lane_of(column)
             valid = self.columns[column].valid
             given = np.ones(len(at), np.bool_) if valid is None else valid[at]
-            lanes = slice(first, first + field.type.lanes)
-            differs = given & (rows[at][:, lanes] != stored[:, lanes]).any(axis=1)
+            differs = np.zeros(len(at), np.bool_)
+            for lane in range(first, first + field.type.lanes):
+                differs |= given & table.differ(rows[at], stored, lane)
             if differs.any():
                 row = int(at[int(np.argmax(differs))])
                 remedy = "give the stored value, or the key alone"
@@ -293,17 +314,9 @@ def _unknown_column(schema: TableSchema, name: str) -> ChangeError:
     return ChangeError(f"no column {name}{hint}; the table has {', '.join(f.name for f in schema.fields)}", schema.name)
 
 
-def _show_row(table: Table, schema: TableSchema, row: Int64s) -> str:
-    return _show(table, schema, row, range(len(schema.fields)))
-
-
-def _show_key(table: Table, schema: TableSchema, row: Int64s) -> str:
-    return _show(table, schema, row, schema.primary_key)
-
-
-def _show(table: Table, schema: TableSchema, row: Int64s, columns: Sequence[int]) -> str:
-    stored = unpack(row.reshape(1, -1), table.types, table.pool)
-    shown = [f"{schema.fields[i].name}={brief(to_arrow(stored[table.place[i]])[0].as_py())}" for i in columns]
+def _show(table: Table, schema: TableSchema, row: Int64s, columns: Sequence[int], bases: Int64s | None = None) -> str:
+    given = table.unpack(row.reshape(1, -1), bases)
+    shown = [f"{schema.fields[i].name}={brief(to_arrow(given[i])[0].as_py())}" for i in columns]
     return ", ".join(shown[:6]) + (", ..." if len(shown) > 6 else "")
 
 
