@@ -23,7 +23,7 @@ from freshet.database.change_type import (
     read_change_types,
     read_weights,
 )
-from freshet.database.intake import as_batch
+from freshet.database.intake import as_batch, check
 from freshet.database.plain_rows import MOST_ROWS, PlainRows
 from freshet.engine.table import MissingRowError, RepeatedKeyError, RowChange, Table
 from freshet.errors import ChangeError, EvaluationError, brief
@@ -32,9 +32,8 @@ from freshet.scalar.arrow import check_lengths, from_arrow, to_arrow
 from freshet.scalar.column import Column
 from freshet.scalar.types import INTEGER_RANGE, TIME_RANGE, Type
 from freshet.state.arena import Arena
-from freshet.state.arrays import Bools, Int64s
-from freshet.state.arrow_rows import PART_COLUMNS, read_batch
-from freshet.state.heap import read_texts
+from freshet.state.arrays import BYTES, TEXT, Bools, Int64s, is_text
+from freshet.state.arrow_rows import CHARACTERS, LARGE, PART_COLUMNS, PLAIN, ReadRows, read_batch
 from freshet.state.tuples import Slots, Tuples
 
 
@@ -48,7 +47,8 @@ class _Layout:
     absent: frozenset[int]
     weight: int | None
     change_type: int | None
-    texts: tuple[tuple[int, int], ...]  # place in the batch of each column of text, and the column
+    texts: tuple[tuple[int, int], ...]  # place in the batch and lane of each column of text
+    long: tuple[int, ...]  # the places of those whose type can hold texts that are too long
 
 
 @dataclass(slots=True)
@@ -65,19 +65,17 @@ def resolve(table: Table, schema: TableSchema, rows: Any) -> RowChange:
     if memo is None:
         memo = table.memo = _Memo(PlainRows(table, schema))
     if type(rows) is list and len(rows) <= MOST_ROWS:
-        read = memo.plain.read(rows)
-        if read is not None:
-            return resolve_rows(table, schema, *read)
+        few = memo.plain.read(rows)
+        if few is not None:
+            return resolve_rows(table, schema, *few)
     batch = as_batch(schema, rows)
     hold(2 * batch.num_rows * table.width * 8)  # its rows as lanes, and those of them that are new
     layout = memo.layout
     if layout is None or not layout.schema.equals(batch.schema):
         layout = memo.layout = _layout(table, schema, batch.schema)
-    if layout.direct is not None:
-        found = read_batch(batch, layout.direct, -1 if layout.weight is None else layout.weight, table.width)
-        if found is not None:
-            rows, weights = found
-            return resolve_rows(table, schema, rows, weights, _set_texts(table, schema, layout, batch, rows))
+    read = _read(table, schema, layout, batch)
+    if read is not None:
+        return resolve_rows(table, schema, read.rows, read.weights, read.bases if len(table.plain_lanes) else None)
     arrays, n = batch.columns, batch.num_rows
     if layout.change_type is not None:
         kinds = read_change_types(arrays[layout.change_type], schema.name)
@@ -91,31 +89,30 @@ def resolve(table: Table, schema: TableSchema, rows: Any) -> RowChange:
     return resolve_rows(table, schema, pack_rows(table, columns, n), weights)
 
 
-def _set_texts(
-    table: Table, schema: TableSchema, layout: _Layout, batch: pa.RecordBatch, rows: Int64s
-) -> Int64s | None:
-    """Sets the lanes of texts. Plain texts stay where they are; returns their base for each lane."""
-    bases = None
-    for place, column in layout.texts:
-        texts, lane = _texts(schema, batch, place), table.lane_of(column)[0]
-        if table.is_plain(column):
-            base = read_texts(texts, rows, lane)
-            if base is not None:
-                bases = np.zeros(table.width, np.int64) if bases is None else bases
-                bases[lane] = base
-                continue
-            table.intern([column])
-        rows[:, lane] = table.pool.intern(texts)
-    return bases
+def _read(table: Table, schema: TableSchema, layout: _Layout, batch: pa.RecordBatch) -> ReadRows | None:
+    """The rows of a batch, if their lanes can be read at once; None, and the batch is valid, if they cannot."""
+    if layout.direct is None:
+        check(schema, batch)
+        return None
+    weight = -1 if layout.weight is None else layout.weight
+    for place in layout.long:
+        _check_lengths(schema, batch, place)
+    read = read_batch(batch, layout.direct, weight, table.width, trusted=False)
+    if read is None:
+        check(schema, batch)
+        read = read_batch(batch, layout.direct, weight, table.width, trusted=True)
+    if read is not None:
+        for place, lane in layout.texts:
+            if lane in table.text_lanes:
+                read.rows[:, lane] = table.pool.intern(batch.column(place))
+    return read
 
 
-def _texts(schema: TableSchema, batch: pa.RecordBatch, place: int) -> pa.Array:
-    array = batch.column(place)
+def _check_lengths(schema: TableSchema, batch: pa.RecordBatch, place: int) -> None:
     try:
-        check_lengths(array)
+        check_lengths(batch.column(place))
     except EvaluationError as e:
         raise ChangeError(f"{batch.schema.names[place]}: {e.reason}", schema.name, e.row) from None
-    return array
 
 
 def _layout(table: Table, schema: TableSchema, form: pa.Schema) -> _Layout:
@@ -139,10 +136,15 @@ def _layout(table: Table, schema: TableSchema, form: pa.Schema) -> _Layout:
     absent = frozenset(range(len(schema.fields))) - given.keys()
     direct = not absent and change_type is None and (weight is None or form.types[weight] == pa.int64())
     direct = direct and all(_is_direct(form.types[place], type_) for place, _, _, type_ in given.values())
-    parts = [(place, _DIRECT[t.name], lane, t.lanes, *_bounds(t)) for place, _, lane, t in given.values() if direct]
+    parts = [
+        (place, _DIRECT[t.name], lane, t.lanes, *_bounds(t), _form(form.types[place], table.is_plain(column)))
+        for place, column, lane, t in given.values()
+        if direct
+    ]
     read = np.array(parts, np.int64).reshape(-1, PART_COLUMNS) if direct else None
-    texts = tuple((place, column) for place, column, _, type_ in given.values() if type_.pooled)
-    return _Layout(form, read, tuple(given.values()), absent, weight, change_type, texts)
+    texts = tuple((place, lane) for place, _, lane, type_ in given.values() if type_.pooled)
+    long = tuple(place for place, _ in texts if form.types[place] in (TEXT, BYTES))
+    return _Layout(form, read, tuple(given.values()), absent, weight, change_type, texts, long)
 
 
 def _is_direct(given: pa.DataType, type_: Type) -> bool:
@@ -152,8 +154,15 @@ def _is_direct(given: pa.DataType, type_: Type) -> bool:
 
 
 def _bounds(type_: Type) -> tuple[int, int]:
-    """The range of valid values, among those that the Arrow type can hold."""
+    """The range of valid values of one lane, among those that the Arrow type can hold."""
+    if type_.name == "DECIMAL" and type_.lanes == 1:
+        return 1 - 10**type_.precision, 10**type_.precision - 1
     return TIME_RANGE.get(type_.name, INTEGER_RANGE["BIGINT"])
+
+
+def _form(given: pa.DataType, plain: bool) -> int:
+    """What is known of texts of a type."""
+    return LARGE * (given in (TEXT, BYTES)) + CHARACTERS * is_text(given) + PLAIN * plain
 
 
 def pack_rows(table: Table, columns: Sequence[Column], n: int) -> Int64s:

@@ -129,6 +129,7 @@ class Table:
                 self.tuples.lanes.data[slots, self.first_lanes[place]] = interned
             self._interned.data[places] = 1
             self._note_plain()
+            self.memo = None
             self.pool.held(self.pool.loose - before)
 
     def _intern_all(self) -> None:

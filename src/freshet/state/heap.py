@@ -103,6 +103,18 @@ def _short(address: Any, length: Any) -> Any:
 
 
 @inlined
+def text_lane(texts: Any, begin: Any, length: Any, start: Any) -> Any:
+    """The lane of the text that begins there, its place counted from `start`; 1 if that is too far."""
+    if length == 0:
+        return np.int64(0)
+    if length <= _MOST_SHORT:
+        return _short(texts + begin, length)
+    if begin - start > _PLACE or length > _PLACE:
+        return np.int64(1)
+    return _LONG + (length << 31) + (begin - start)
+
+
+@inlined
 def _copy(source: Any, target: Any, length: Any) -> None:
     """Copies at least 8 bytes, and writes and reads no others."""
     for k in range(0, length - 7, 8):
@@ -126,14 +138,9 @@ def _read(validity: Any, offsets: Any, large: Any, texts: Any, first: Any, rows:
             rows[i, lane] = 0
             continue
         begin, length = span(row, offsets, large)
-        if length == 0:
-            rows[i, lane] = 0
-        elif length <= _MOST_SHORT:
-            rows[i, lane] = _short(texts + begin, length)
-        elif begin - start > _PLACE or length > _PLACE:
+        rows[i, lane] = text_lane(texts, begin, length, start)
+        if rows[i, lane] > 0:
             return False
-        else:
-            rows[i, lane] = _LONG + (length << 31) + (begin - start)
     return True
 
 
