@@ -124,6 +124,11 @@ def test_texts_are_checked_unless_they_are_trusted() -> None:
             if read is not None:
                 found = table.unpack(read.rows, read.bases)
                 assert [c.data.to_pylist() for c in found[2:]] == [given[kind].to_pylist() for kind in kinds]
+    leap = texts(b"abcdefghijkl", [5, 5 - 2**63, -1, 12], pa.large_string())  # the difference of two offsets overflows
+    four = [pa.array([1, 2, 3, 4]), _decimals([1] * 4), leap, pa.array([b"x"] * 4)]
+    batch = pa.RecordBatch.from_arrays(four, ["id", "d", "s", "b"])
+    layout = _layout(table, schema, batch.schema)
+    assert layout.direct is not None and read_batch(batch, layout.direct, -1, table.width, False) is None
     for value in (10_000, -10_000, 2**64 + 1):
         columns = [pa.array([1]), _decimals([value]), pa.array(["x"]), pa.array([b"x"])]
         batch = pa.RecordBatch.from_arrays(columns, ["id", "d", "s", "b"])

@@ -23,7 +23,7 @@ import pyarrow as pa
 
 from freshet.state.arena import Scope
 from freshet.state.arrays import BYTES, TEXT, Bools, Int64s, is_bytes
-from freshet.state.kernel import as_int8, as_int32, as_int64, inlined, kernel
+from freshet.state.kernel import AHEAD, as_int8, as_int32, as_int64, inlined, kernel, prefetch
 from freshet.state.strings import same_bytes, span
 from freshet.state.tuples import Tuples
 
@@ -216,6 +216,11 @@ def _pack(rows: Any, occupied: Any, used: Any, lanes: Any, heap: Any, out: Any) 
     """Copies the long texts of stored rows to `out`, and makes their lanes point there."""
     base, target, end = heap.ctypes.data, out.ctypes.data, np.int64(0)
     for slot in range(used):
+        if slot + AHEAD < used:
+            for k in range(lanes.size):
+                lane = rows[slot + AHEAD, lanes[k]]
+                if is_long(lane):
+                    prefetch(address_of(lane, base, _WORD))
         if occupied[slot]:
             for k in range(lanes.size):
                 lane = rows[slot, lanes[k]]
