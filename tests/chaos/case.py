@@ -26,7 +26,7 @@ from freshet.database import transactions
 from freshet.database.db import inside
 from freshet.database.recover import recover
 from freshet.durable import store as stores
-from freshet.state import strings
+from freshet.state import heap, strings
 from tests.chaos.machine import Killed, dies, full_disk, interrupted, limited
 from tests.fuzz.choices import Choices, shrunk
 from tests.fuzz.grammar import Grammar
@@ -68,6 +68,7 @@ def run_case(choices: Choices) -> Outcome:
             patch.object(stores, "_SHARE", choices.pick([4, 1])),
             patch.object(transactions, "_REPACKED", repacked),
             patch.object(strings, "_LEAST_SWEEP", sweep),
+            patch.object(heap, "_LEAST", choices.pick([1 << 18, 0])),
         ):
             case.run()
     except NoOracleError as e:

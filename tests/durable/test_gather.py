@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
 import freshet
 from freshet.database.changes import resolve
@@ -17,6 +18,7 @@ from freshet.database.db import inside
 from freshet.database.replay import _gathered
 from freshet.durable import log
 from freshet.durable.record import TRANSACTION, number_of, rows_payload, signed
+from freshet.state.heap import texts_at
 
 Row = tuple[int, tuple[Any, ...]]
 
@@ -55,17 +57,24 @@ def test_the_same_as_a_plain_reading(tmp_path: Path) -> None:
     rng = random.Random(4)
     db = freshet.connect()
     db.execute("CREATE TABLE t (s STRING, d DOUBLE, u STRING); CREATE TABLE k (id INT PRIMARY KEY, w DECIMAL(38, 2))")
+    db.execute("CREATE TABLE p (id INT PRIMARY KEY, s STRING NOT NULL, u STRING NOT NULL)")
+    db.create_view("reads_one", "SELECT u FROM p")  # the other text is plain
     texts = ["", "a", "ab", "ä€😀", "long " * 50, None]
     for case in range(30):
         made = log.make(tmp_path / f"log{case}", log.Durability.NONE)
         data = b""
         for version in range(rng.choice([1, 3, 40])):
             parts = []
-            for name in rng.sample(["t", "k"], rng.choice([0, 1, 2])):
+            for name in rng.sample(["t", "k", "p"], rng.choice([0, 1, 2])):
                 n, rows = rng.choice([0, 1, 2, 100]), list[dict[str, Any]]()
                 if name == "t":
                     rows = [
                         {"s": rng.choice(texts), "d": rng.choice([0.5, None]), "u": rng.choice(texts)} for _ in range(n)
+                    ]
+                elif name == "p":
+                    rows = [
+                        {"id": i, "s": rng.choice(texts) or "", "u": rng.choice(texts) or ""}
+                        for i in rng.sample(range(500), n)
                     ]
                 else:
                     rows = [
@@ -84,11 +93,14 @@ def test_the_same_as_a_plain_reading(tmp_path: Path) -> None:
         if run is None:
             continue
         for table in inside(db).state.core.tables.values():
-            _, expected = plain(bytes(bad), made._seed, number_of(table), table.text_lanes)
-            rows_found, weights = _gathered(run, table, made.path)
+            _, expected = plain(bytes(bad), made._seed, number_of(table), table.pooled_lanes)
+            rows_found, weights, bases, _held = _gathered(run, table, made.path)
             gathered = rows_found.tolist()
             for row in gathered:
                 for lane in table.text_lanes:
                     row[lane] = table.pool.text(np.array([row[lane]]))[0].as_py().encode()
+                for lane in table.plain_lanes.tolist():
+                    assert bases is not None
+                    row[lane] = texts_at(np.array([row[lane]]), int(bases[lane]), 1, pa.large_binary())[0].as_py()
             assert list(zip(weights.tolist(), map(tuple, gathered), strict=True)) == expected
         made.close()

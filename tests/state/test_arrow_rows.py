@@ -59,11 +59,11 @@ def test_any_slice_is_read_as_its_columns_are(db: Database, data: Any) -> None:
     assert schema is not None
     layout = _layout(table, schema, batch.schema)
     assert layout.direct is not None and layout.weight is not None
-    read = read_batch(batch, layout.direct, layout.weight, table.width)
+    read = read_batch(batch, layout.direct, layout.weight, table.width, True)
     assert read is not None
     plain = pack_rows(table, _columns(schema, layout, batch.columns, batch.num_rows), batch.num_rows)
-    assert np.array_equal(read[0], plain)
-    assert read[1].tolist() == batch.column("_weight").to_pylist()
+    assert np.array_equal(read.rows, plain)
+    assert read.weights.tolist() == batch.column("_weight").to_pylist()
 
 
 @pytest.mark.parametrize("place", range(9))
@@ -76,8 +76,8 @@ def test_a_null_anywhere_takes_the_longer_way(db: Database, place: int) -> None:
     assert schema is not None
     layout = _layout(table, schema, batch.schema)
     assert layout.direct is not None
-    assert read_batch(batch, layout.direct, 8, table.width) is None
-    assert read_batch(batch.slice(0, 1), layout.direct, 8, table.width) is not None
+    assert read_batch(batch, layout.direct, 8, table.width, True) is None
+    assert read_batch(batch.slice(0, 1), layout.direct, 8, table.width, True) is not None
 
 
 def test_a_weight_that_is_too_large_takes_the_longer_way(db: Database) -> None:
@@ -88,4 +88,54 @@ def test_a_weight_that_is_too_large_takes_the_longer_way(db: Database) -> None:
         batch = pa.RecordBatch.from_arrays(arrays, [*"abcdefgh", "_weight"])
         layout = _layout(table, schema, batch.schema)
         assert layout.direct is not None
-        assert (read_batch(batch, layout.direct, 8, table.width) is not None) is direct
+        assert (read_batch(batch, layout.direct, 8, table.width, True) is not None) is direct
+
+
+def test_texts_are_checked_unless_they_are_trusted() -> None:
+    """A batch that might be invalid is not read; one that is not ASCII is read once it is known to be valid."""
+    db = freshet.connect()
+    db.execute("CREATE TABLE t (id BIGINT PRIMARY KEY, d DECIMAL(4, 2), s STRING, b BINARY)")
+    table, schema = inside(db).state.core.tables["t"], db.catalog.table("t")
+    assert schema is not None
+
+    def texts(data: bytes, ends: list[int], kind: pa.DataType) -> pa.Array:
+        size = np.int64 if kind in (pa.large_string(), pa.large_binary()) else np.int32
+        buffers = [None, pa.py_buffer(np.array([0, *ends], size)), pa.py_buffer(data)]
+        return pa.Array.from_buffers(kind, len(ends), buffers)
+
+    def cases(kind: pa.DataType, raw: pa.DataType) -> list[tuple[pa.Array, bool]]:
+        whole = [(b"abcdefghijkl", [3, 12]), (b"", [0, 0]), (b"an ASCII text, longer than a few words", [37, 38])]
+        sound = [(texts(data, ends, kind), True) for data, ends in whole]
+        broken = [("é" * 9, [1, 18]), ("a" * 20 + "é", [20, 22]), ("é", [2, 2])]
+        other = [(texts(data.encode(), ends, kind), False) for data, ends in broken]
+        back = [(texts(b"abcdefghijkl", [13, 12], kind), False), (texts(b"abcdef", [5, 4], raw), False)]
+        return [*sound, *other, *back, (texts(b"\xff\xfe\xff", [1, 3], raw), True)]
+
+    for kinds in ((pa.string(), pa.binary()), (pa.large_string(), pa.large_binary())):
+        for array, direct in cases(*kinds):
+            given = {kinds[0]: pa.array(["x", "y"], kinds[0]), kinds[1]: pa.array([b"x", b"y"], kinds[1])}
+            given[array.type] = array
+            columns = [pa.array([1, 2]), _decimals([1, -9999]), given[kinds[0]], given[kinds[1]]]
+            batch = pa.RecordBatch.from_arrays(columns, ["id", "d", "s", "b"])
+            layout = _layout(table, schema, batch.schema)
+            assert layout.direct is not None
+            read = read_batch(batch, layout.direct, -1, table.width, False)
+            assert (read is not None) is direct
+            if read is not None:
+                found = table.unpack(read.rows, read.bases)
+                assert [c.data.to_pylist() for c in found[2:]] == [given[kind].to_pylist() for kind in kinds]
+    leap = texts(b"abcdefghijkl", [5, 5 - 2**63, -1, 12], pa.large_string())  # the difference of two offsets overflows
+    four = [pa.array([1, 2, 3, 4]), _decimals([1] * 4), leap, pa.array([b"x"] * 4)]
+    batch = pa.RecordBatch.from_arrays(four, ["id", "d", "s", "b"])
+    layout = _layout(table, schema, batch.schema)
+    assert layout.direct is not None and read_batch(batch, layout.direct, -1, table.width, False) is None
+    for value in (10_000, -10_000, 2**64 + 1):
+        columns = [pa.array([1]), _decimals([value]), pa.array(["x"]), pa.array([b"x"])]
+        batch = pa.RecordBatch.from_arrays(columns, ["id", "d", "s", "b"])
+        layout = _layout(table, schema, batch.schema)
+        assert layout.direct is not None and read_batch(batch, layout.direct, -1, table.width, False) is None
+
+
+def _decimals(values: list[int]) -> pa.Array:
+    data = b"".join(v.to_bytes(16, "little", signed=True) for v in values)
+    return pa.Array.from_buffers(pa.decimal128(4, 2), len(values), [None, pa.py_buffer(data)])

@@ -23,18 +23,17 @@ from freshet.database.change_type import (
     read_change_types,
     read_weights,
 )
-from freshet.database.intake import as_batch
+from freshet.database.intake import as_batch, check
 from freshet.database.plain_rows import MOST_ROWS, PlainRows
 from freshet.engine.table import MissingRowError, RepeatedKeyError, RowChange, Table
 from freshet.errors import ChangeError, EvaluationError, brief
 from freshet.logical.query import TableSchema
 from freshet.scalar.arrow import check_lengths, from_arrow, to_arrow
 from freshet.scalar.column import Column
-from freshet.scalar.lanes import pack, unpack
 from freshet.scalar.types import INTEGER_RANGE, TIME_RANGE, Type
 from freshet.state.arena import Arena
-from freshet.state.arrays import Bools, Int64s
-from freshet.state.arrow_rows import PART_COLUMNS, read_batch
+from freshet.state.arrays import BYTES, TEXT, Bools, Int64s, is_text
+from freshet.state.arrow_rows import CHARACTERS, LARGE, PART_COLUMNS, PLAIN, ReadRows, read_batch
 from freshet.state.tuples import Slots, Tuples
 
 
@@ -49,6 +48,7 @@ class _Layout:
     weight: int | None
     change_type: int | None
     texts: tuple[tuple[int, int], ...]  # place in the batch and lane of each column of text
+    long: tuple[int, ...]  # the places of those whose type can hold texts that are too long
 
 
 @dataclass(slots=True)
@@ -65,21 +65,17 @@ def resolve(table: Table, schema: TableSchema, rows: Any) -> RowChange:
     if memo is None:
         memo = table.memo = _Memo(PlainRows(table, schema))
     if type(rows) is list and len(rows) <= MOST_ROWS:
-        read = memo.plain.read(rows)
-        if read is not None:
-            return resolve_rows(table, schema, *read)
+        few = memo.plain.read(rows)
+        if few is not None:
+            return resolve_rows(table, schema, *few)
     batch = as_batch(schema, rows)
     hold(2 * batch.num_rows * table.width * 8)  # its rows as lanes, and those of them that are new
     layout = memo.layout
     if layout is None or not layout.schema.equals(batch.schema):
         layout = memo.layout = _layout(table, schema, batch.schema)
-    if layout.direct is not None:
-        found = read_batch(batch, layout.direct, -1 if layout.weight is None else layout.weight, table.width)
-        if found is not None:
-            rows, weights = found
-            for place, lane in layout.texts:
-                rows[:, lane] = table.pool.intern(_texts(schema, batch, place))
-            return resolve_rows(table, schema, rows, weights)
+    read = _read(table, schema, layout, batch)
+    if read is not None:
+        return resolve_rows(table, schema, read.rows, read.weights, read.bases if len(table.plain_lanes) else None)
     arrays, n = batch.columns, batch.num_rows
     if layout.change_type is not None:
         kinds = read_change_types(arrays[layout.change_type], schema.name)
@@ -93,13 +89,30 @@ def resolve(table: Table, schema: TableSchema, rows: Any) -> RowChange:
     return resolve_rows(table, schema, pack_rows(table, columns, n), weights)
 
 
-def _texts(schema: TableSchema, batch: pa.RecordBatch, place: int) -> pa.Array:
-    array = batch.column(place)
+def _read(table: Table, schema: TableSchema, layout: _Layout, batch: pa.RecordBatch) -> ReadRows | None:
+    """The rows of a batch, if their lanes can be read at once; None, and the batch is valid, if they cannot."""
+    if layout.direct is None:
+        check(schema, batch)
+        return None
+    weight = -1 if layout.weight is None else layout.weight
+    for place in layout.long:
+        _check_lengths(schema, batch, place)
+    read = read_batch(batch, layout.direct, weight, table.width, trusted=False)
+    if read is None:
+        check(schema, batch)
+        read = read_batch(batch, layout.direct, weight, table.width, trusted=True)
+    if read is not None:
+        for place, lane in layout.texts:
+            if lane in table.text_lanes:
+                read.rows[:, lane] = table.pool.intern(batch.column(place))
+    return read
+
+
+def _check_lengths(schema: TableSchema, batch: pa.RecordBatch, place: int) -> None:
     try:
-        check_lengths(array)
+        check_lengths(batch.column(place))
     except EvaluationError as e:
         raise ChangeError(f"{batch.schema.names[place]}: {e.reason}", schema.name, e.row) from None
-    return array
 
 
 def _layout(table: Table, schema: TableSchema, form: pa.Schema) -> _Layout:
@@ -109,7 +122,7 @@ def _layout(table: Table, schema: TableSchema, form: pa.Schema) -> _Layout:
         if column is not None and column in given:
             raise ChangeError(f"column {name} is given twice; give it once", schema.name)
         if column is not None:
-            given[column] = (place, column, table.lane(column)[0], schema.fields[column].type)
+            given[column] = (place, column, table.lane_of(column)[0], schema.fields[column].type)
         elif (name == WEIGHT and weight is not None) or (name == CHANGE_TYPE and change_type is not None):
             raise ChangeError(f"column {name} is given twice; give it once", schema.name)
         elif name == WEIGHT:
@@ -123,10 +136,15 @@ def _layout(table: Table, schema: TableSchema, form: pa.Schema) -> _Layout:
     absent = frozenset(range(len(schema.fields))) - given.keys()
     direct = not absent and change_type is None and (weight is None or form.types[weight] == pa.int64())
     direct = direct and all(_is_direct(form.types[place], type_) for place, _, _, type_ in given.values())
-    parts = [(place, _DIRECT[t.name], lane, t.lanes, *_bounds(t)) for place, _, lane, t in given.values() if direct]
+    parts = [
+        (place, _DIRECT[t.name], lane, t.lanes, *_bounds(t), _form(form.types[place], table.is_plain(column)))
+        for place, column, lane, t in given.values()
+        if direct
+    ]
     read = np.array(parts, np.int64).reshape(-1, PART_COLUMNS) if direct else None
     texts = tuple((place, lane) for place, _, lane, type_ in given.values() if type_.pooled)
-    return _Layout(form, read, tuple(given.values()), absent, weight, change_type, texts)
+    long = tuple(place for place, _ in texts if form.types[place] in (TEXT, BYTES))
+    return _Layout(form, read, tuple(given.values()), absent, weight, change_type, texts, long)
 
 
 def _is_direct(given: pa.DataType, type_: Type) -> bool:
@@ -136,30 +154,41 @@ def _is_direct(given: pa.DataType, type_: Type) -> bool:
 
 
 def _bounds(type_: Type) -> tuple[int, int]:
-    """The range of valid values, among those that the Arrow type can hold."""
+    """The range of valid values of one lane, among those that the Arrow type can hold."""
+    if type_.name == "DECIMAL" and type_.lanes == 1:
+        return 1 - 10**type_.precision, 10**type_.precision - 1
     return TIME_RANGE.get(type_.name, INTEGER_RANGE["BIGINT"])
+
+
+def _form(given: pa.DataType, plain: bool) -> int:
+    """What is known of texts of a type."""
+    return LARGE * (given in (TEXT, BYTES)) + CHARACTERS * is_text(given) + PLAIN * plain
 
 
 def pack_rows(table: Table, columns: Sequence[Column], n: int) -> Int64s:
     """Packs columns in declaration order into rows of the table."""
-    return pack([columns[i] for i in table.order], table.pool, n)
+    return table.pack(columns, n)
 
 
-def resolve_rows(table: Table, schema: TableSchema, rows: Int64s, weights: Int64s) -> RowChange:
-    """The change of the table by complete rows with signs."""
+def resolve_rows(
+    table: Table, schema: TableSchema, rows: Int64s, weights: Int64s, bases: Int64s | None = None
+) -> RowChange:
+    """The change of the table by complete rows with signs; `bases`: of plain texts that are not in the table's heap."""
     try:
-        return table.resolve(rows, weights)
+        return table.resolve(rows, weights, bases)
     except MissingRowError as e:
-        raise refusal(table, schema, rows, e) from None
+        raise refusal(table, schema, rows, e, bases) from None
 
 
-def refusal(table: Table, schema: TableSchema, rows: Int64s, error: MissingRowError) -> ChangeError:
+def refusal(
+    table: Table, schema: TableSchema, rows: Int64s, error: MissingRowError, bases: Int64s | None = None
+) -> ChangeError:
     """The message for a change that a table has refused."""
     if isinstance(error, RepeatedKeyError):
-        key = _show_key(table, schema, rows[error.row])
+        key = _show(table, schema, rows[error.row], schema.primary_key, bases)
         reason = f"a second row with primary key ({key}); remove the first, or send it as an upsert"
     else:
-        row = _show_row(table, schema, rows[error.row])
+        row = _show(table, schema, rows[error.row], range(len(schema.fields)), bases)
         reason = f"removes a row the table does not hold ({row}); remove only what was inserted"
     return ChangeError(reason, schema.name, error.row)
 
@@ -230,18 +259,19 @@ class _Feed:
         missing = slots[at] < 0
         if missing.any():
             row = int(at[int(np.argmax(missing))])
-            key = _show_key(table, schema, rows[row])
+            key = _show(table, schema, rows[row], schema.primary_key)
             reason = f"deletes primary key ({key}), which the table does not hold; delete only what was inserted"
             raise ChangeError(reason, schema.name, row)
         stored = table.tuples.lanes.data[slots[at]]
         for column, field in enumerate(schema.fields):
             if column in self.absent or column in schema.primary_key:
                 continue
-            first, _, _ = table.lane(column)
+            first, _, _ = table.lane_of(column)
             valid = self.columns[column].valid
             given = np.ones(len(at), np.bool_) if valid is None else valid[at]
-            lanes = slice(first, first + field.type.lanes)
-            differs = given & (rows[at][:, lanes] != stored[:, lanes]).any(axis=1)
+            differs = np.zeros(len(at), np.bool_)
+            for lane in range(first, first + field.type.lanes):
+                differs |= given & table.differ(rows[at], stored, lane)
             if differs.any():
                 row = int(at[int(np.argmax(differs))])
                 remedy = "give the stored value, or the key alone"
@@ -293,17 +323,9 @@ def _unknown_column(schema: TableSchema, name: str) -> ChangeError:
     return ChangeError(f"no column {name}{hint}; the table has {', '.join(f.name for f in schema.fields)}", schema.name)
 
 
-def _show_row(table: Table, schema: TableSchema, row: Int64s) -> str:
-    return _show(table, schema, row, range(len(schema.fields)))
-
-
-def _show_key(table: Table, schema: TableSchema, row: Int64s) -> str:
-    return _show(table, schema, row, schema.primary_key)
-
-
-def _show(table: Table, schema: TableSchema, row: Int64s, columns: Sequence[int]) -> str:
-    stored = unpack(row.reshape(1, -1), table.types, table.pool)
-    shown = [f"{schema.fields[i].name}={brief(to_arrow(stored[table.place[i]])[0].as_py())}" for i in columns]
+def _show(table: Table, schema: TableSchema, row: Int64s, columns: Sequence[int], bases: Int64s | None = None) -> str:
+    given = table.unpack(row.reshape(1, -1), bases)
+    shown = [f"{schema.fields[i].name}={brief(to_arrow(given[i])[0].as_py())}" for i in columns]
     return ", ".join(shown[:6]) + (", ..." if len(shown) > 6 else "")
 
 

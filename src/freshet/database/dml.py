@@ -49,20 +49,22 @@ def deleted(statement: Delete, table: Table) -> RowChange:
 
 def updated(statement: Update, schema: TableSchema, table: Table) -> RowChange:
     slots = _matching(table, statement.table, statement.where)
-    old = table.tuples.lanes.data[slots]
     columns = table.columns(slots)
-    mark = table.pool.mark()
+    mark, end = table.pool.mark(), table.mark()
     try:
         for position, value in zip(statement.columns, statement.values, strict=True):
             columns[position] = _assigned(schema, position, evaluate(value, table.reader(slots), len(slots)))
         new = pack_rows(table, columns, len(slots))
+        old = table.tuples.lanes.data[slots]  # after packing, which may have interned columns
         copies = np.ones(len(slots), np.int64) if table.weights is None else table.weights.data[slots]
         return resolve_rows(table, schema, np.concatenate([old, new]), np.concatenate([-copies, copies]))
     except EvaluationError as e:
         table.pool.undo(mark)
+        table.undo(end)
         raise ChangeError(e.reason, statement.table) from None
     except FreshetError:
         table.pool.undo(mark)
+        table.undo(end)
         raise
 
 

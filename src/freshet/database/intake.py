@@ -2,9 +2,10 @@
 
 Accepts Arrow data (tables, batches, readers, anything with `__arrow_c_stream__`), pandas and polars frames, lists of
 dicts or tuples, and iterators of any of these. Inputs that run user code while they are read, such as streams and
-generators, are collected first, without holding a lock (`gathered`). Law: the result is valid (every offset, index and
-character is within bounds), so kernels may follow its addresses; invalid input raises a ChangeError that names table,
-row and column.
+generators, are collected first, without holding a lock (`gathered`). Law: what passes `check` is valid (every offset,
+index and character is within bounds), so kernels may follow its addresses; invalid input raises a ChangeError that
+names table, row and column. Only the kernel that reads whole batches (state/arrow_rows) starts before that, and checks
+what it follows.
 """
 
 from __future__ import annotations
@@ -33,8 +34,18 @@ _FORMS = "give Arrow (anything with __arrow_c_stream__), a pandas or polars Data
 
 
 def as_batch(schema: TableSchema, rows: Any) -> pa.RecordBatch:
-    """Any accepted form as one batch."""
+    """Any accepted form as one batch, of which only the sizes of buffers are checked."""
     batch = rows if isinstance(rows, pa.RecordBatch) else _one_batch(schema, _as_table(schema, rows))
+    try:
+        batch.validate()
+    except pa.ArrowException:
+        check(schema, batch)
+        raise
+    return batch
+
+
+def check(schema: TableSchema, batch: pa.RecordBatch) -> None:
+    """Refuses a batch that is not valid."""
     try:
         if batch.num_rows <= _FEW:
             batch.validate(full=True)
@@ -46,7 +57,6 @@ def as_batch(schema: TableSchema, rows: Any) -> pa.RecordBatch:
         for name, array in zip(batch.schema.names, batch.columns, strict=True):
             _check_sound(schema, name, array)
         raise
-    return batch
 
 
 def _plainly_sound(values: pa.Array) -> bool:

@@ -79,7 +79,7 @@ def _times(table: Table, schema: TableSchema, rows: Int64s) -> tuple[Int64s, Boo
     """The times of packed rows that have one, and which these are."""
     assert schema.lateness is not None
     column = schema.lateness.column
-    lane, null_lane, bit = table.lane(column)
+    lane, null_lane, bit = table.lane_of(column)
     known = np.ones(len(rows), np.bool_) if null_lane < 0 else rows[:, null_lane] & (1 << bit) == 0
     values = np.ascontiguousarray(rows[known, lane])
     return schema.lateness.time.of(values, schema.fields[column].type), known

@@ -24,6 +24,7 @@ from freshet.scalar.types import INTEGER_RANGE, Type
 from freshet.state import wide
 from freshet.state.arrays import Int64s, texts_of
 from freshet.state.arrow_rows import MOST_GIVEN
+from freshet.state.heap import FullHeapError
 
 MOST_ROWS = 8  # beyond these, Arrow is as fast
 _MOST_TEXT = 4096  # characters; longer ones are checked elsewhere
@@ -56,7 +57,7 @@ class PlainRows:
         self.types = [f.type for f in schema.fields]
         readers = [_reader(type_) for type_ in self.types]
         self.known = None not in readers
-        self.fields = [(*table.lane(i), reader) for i, reader in enumerate(readers) if reader is not None]
+        self.fields = [(*table.lane_of(i), reader) for i, reader in enumerate(readers) if reader is not None]
 
     def read(self, rows: Sequence[Any]) -> tuple[Int64s, Int64s] | None:
         """Rows of lanes, and weights; None if a row is not plain."""
@@ -70,16 +71,27 @@ class PlainRows:
                 return None
         packed = np.array(read.lanes, np.int64)
         if read.texts:
+            plain = set(self.table.plain_lanes.tolist())
             try:
-                ids = self.table.pool.intern(texts_of([text for _, _, text in read.texts]))
-            except (pa.ArrowException, UnicodeError):
+                for texts, kept in (
+                    ([t for t in read.texts if t[1] not in plain], self.table.pool.intern),
+                    ([t for t in read.texts if t[1] in plain], self._stored),
+                ):
+                    if texts:
+                        lanes = kept(texts_of([text for _, _, text in texts])).tolist()
+                        for (number, lane, _), value in zip(texts, lanes, strict=True):
+                            packed[number, lane] = value
+            except (pa.ArrowException, UnicodeError, FullHeapError):
                 return None
-            for (number, lane, _), id in zip(read.texts, ids.tolist(), strict=True):
-                packed[number, lane] = id
         weights = np.array(read.weights, np.int64)
         if read.upserts:
             return self._upserted(packed, weights) if read.upserts == len(rows) else None
         return (packed, weights) if not read.removed or self._completed(packed, read.removed) else None
+
+    def _stored(self, texts: pa.Array) -> Int64s:
+        """The lanes of plain texts."""
+        assert self.table.heap is not None
+        return self.table.heap.add(texts)
 
     def _add(self, row: Any, read: _Read) -> bool:
         """Reads a row that is inserted, or has a weight. False if it is not plain, as below."""
@@ -151,7 +163,10 @@ class PlainRows:
         stored = self.table.tuples.lanes.data
         for number, slot in zip(removed, self.table.tuples.find(packed[[*removed]]).tolist(), strict=True):
             lanes = removed[number]
-            if slot < 0 or (packed[number, lanes] != stored[slot, lanes]).any():
+            if slot < 0:
+                return False
+            given, held = packed[number : number + 1], stored[slot : slot + 1]
+            if any(self.table.differ(given, held, lane)[0] for lane in lanes if given[0, lane] != held[0, lane]):
                 return False
             packed[number] = stored[slot]
         return True

@@ -26,6 +26,7 @@ from freshet.errors import EvaluationError, StateError
 from freshet.logical.query import TableSchema
 from freshet.plans import codec
 from freshet.state.arrays import Int64s
+from freshet.state.heap import read_texts
 from freshet.state.rows import Rows
 
 logger = logging.getLogger("freshet")
@@ -86,12 +87,12 @@ class Replay:
         resolved: dict[str, RowChange] = {}
         given: dict[str, Int64s] = {}
         for name, table in self.state.core.tables.items():
-            rows, weights = _gathered(run, table, self.log.path)
+            rows, weights, bases, _held = _gathered(run, table, self.log.path)
             if not len(rows):
                 continue
             given[name] = rows
             try:
-                resolved[name] = table.resolve(rows, weights)
+                resolved[name] = table.resolve(rows, weights, bases)
             except MissingRowError:
                 raise StateError(f"{self.log.path} contradicts its own rows; restore it from a copy") from None
         if sum(len(rows) for rows in given.values()) != run.rows:
@@ -100,6 +101,8 @@ class Replay:
             effects = self.state.core.apply(resolved, deltas=deltas)
         except EvaluationError as e:
             raise StateError(f"{self.log.path}: a view has no answer: {e.reason}; restore it from a copy") from e
+        for name, change in resolved.items():
+            self.state.core.tables[name].tidy(len(change.removed))
         self.state.count(given, run.version)
         self.rows += run.rows
         self.transactions += run.transactions
@@ -172,22 +175,52 @@ class Replay:
         logger.info("%s, up to version %d", said, self.state.version)
 
 
-def _gathered(run: Run, table: Table, path: Path) -> tuple[Int64s, Int64s]:
-    """All signed rows of a table in a sequence of records, with their texts in the table's pool."""
+def _gathered(run: Run, table: Table, path: Path) -> tuple[Int64s, Int64s, Int64s | None, pa.Array | None]:
+    """All signed rows of a table in a sequence of records, with their texts in the table's pool; plain texts are in the
+    last array, from a base on."""
     number = number_of(table)
     n, texts, size = measure_rows(run.words, run.payloads, number, table.width)
     if n < 0:
         raise StateError(f"{path} has rows that do not match their table; open it with the version that wrote it")
     rows, weights = np.empty((n, table.width), np.int64), np.empty(n, np.int64)
     offsets, text = np.zeros(texts + 1, np.int64), np.empty(size, np.uint8)
-    lanes = np.array(table.text_lanes, np.int64)
+    lanes = np.array(table.pooled_lanes, np.int64)
     gather_rows(run.words, run.words.view(np.uint8), run.payloads, number, lanes, rows, weights, offsets[1:], text)
-    if texts:
-        buffers = [None, pa.py_buffer(offsets), pa.py_buffer(text)]
-        ids = table.pool.intern(pa.Array.from_buffers(pa.large_string(), texts, buffers))
+    if not texts:
+        return rows, weights, None, None
+    array = pa.Array.from_buffers(pa.large_string(), texts, [None, pa.py_buffer(offsets), pa.py_buffer(text)])
+    plain, bases = _plain(table, array), None
+    if plain is not None:
+        bases = np.zeros(table.width, np.int64)
+        bases[table.plain_lanes] = plain[1]
+        rows[:, table.plain_lanes] = plain[0][rows[:, table.plain_lanes], 0]
+    if table.text_lanes:
+        ids = _interned(table, array, rows)
         for lane in table.text_lanes:
             rows[:, lane] = ids[rows[:, lane]]
-    return rows, weights
+    return rows, weights, bases, array
+
+
+def _plain(table: Table, texts: pa.Array) -> tuple[Int64s, int] | None:
+    """The lanes of plain texts, and their base; None if the table has none."""
+    if not len(table.plain_lanes):
+        return None
+    lanes = np.empty((len(texts), 1), np.int64)
+    base = read_texts(texts, lanes, 0)
+    if base is None:
+        table.intern(range(len(table.fields)))
+        return None
+    return lanes, base
+
+
+def _interned(table: Table, texts: pa.Array, rows: Int64s) -> Int64s:
+    """The ids of the texts that lanes of the pool have."""
+    if not len(table.plain_lanes):
+        return table.pool.intern(texts)
+    used = np.unique(rows[:, table.text_lanes])
+    ids = np.zeros(len(texts), np.int64)
+    ids[used] = table.pool.intern(texts.take(pa.array(used)))
+    return ids
 
 
 def _set(entries: dict[str, Any], key: str, value: Any) -> None:

@@ -28,7 +28,7 @@ from freshet.durable.store import Store
 from freshet.engine.table import RowChange, Table
 from freshet.errors import ChangeError, EvaluationError, StateError
 from freshet.interrupts import Deferred
-from freshet.state.rows import Rows, consolidated
+from freshet.state.rows import Rows
 
 logger = logging.getLogger("freshet")
 
@@ -87,7 +87,7 @@ class Session:
             self._brought += core.pool.loose - before
             for name, rows in signed.items():
                 parts = [part for part in (self._pending.get(name), rows) if part is not None]
-                self._pending[name] = consolidated(parts, core.tables[name].width)
+                self._pending[name] = core.tables[name].consolidated(parts)
         return Transaction(state.version + 1, Deltas({}), [])
 
     def _stage(self, changes: dict[str, RowChange]) -> None:
@@ -113,7 +113,7 @@ class Session:
 
     def _resolved(self, sign: int) -> dict[str, RowChange]:
         tables = self._state.core.tables
-        return {name: tables[name].resolve(rows.lanes, sign * rows.weights) for name, rows in self._pending.items()}
+        return {name: _resolved(tables[name], rows, sign) for name, rows in self._pending.items()}
 
     def _take_back(self) -> None:
         try:
@@ -136,13 +136,16 @@ class Session:
             if not changed:
                 return None
             pool.held(brought)
-            return transact(lambda: {n: tables[n].resolve(r.lanes, r.weights) for n, r in changed.items()})
+            return transact(lambda: {n: _resolved(tables[n], r, 1) for n, r in changed.items()})
         finally:
             self._lock.release()
 
     def rollback(self) -> None:
         try:
-            self._end()
+            undone = self._end()
+            with self._state.lock:
+                for name in undone:
+                    self._state.core.tables[name].tidy()
         finally:
             self._lock.release()
 
@@ -170,6 +173,10 @@ class _LastOfThread:
         if session is not None and session.mine and not sys.is_finalizing():
             logger.warning("freshet: a thread ended without COMMIT or ROLLBACK; its transaction was rolled back")
             session.rollback()
+
+
+def _resolved(table: Table, rows: Rows, sign: int) -> RowChange:
+    return table.resolve(table.current(rows.lanes), sign * rows.weights)
 
 
 def _signed(table: Table, change: RowChange) -> Rows:

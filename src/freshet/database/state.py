@@ -90,7 +90,7 @@ class State:
     def add_table(self, schema: TableSchema, number: int) -> None:
         """A table with the rows in its part of the arena: none if it is new."""
         self.rehearse([schema], None)
-        name, table = schema.name.lower(), self.core.table(f"table{number}", schema)
+        name, table = schema.name.lower(), self.core.table(f"table{number}", schema, plain=True)
         if is_internal(schema):
             self.internal[name] = schema
         else:
@@ -104,7 +104,7 @@ class State:
         assert schema.altered is not None
         name, changed = schema.name.lower(), int(self._changed[schema.name.lower()].data[0])
         old = self.core.tables[name]
-        table = self.core.table(f"table{number}", schema)
+        table = self.core.table(f"table{number}", schema, plain=True)
         table.fill(old, schema.altered.columns)
         self.catalog.add(schema)
         self.core.tables[name] = table

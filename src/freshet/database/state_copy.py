@@ -54,7 +54,7 @@ class StateCopy:
             self.core = Core(arena)
             for name in tables:
                 scope = state.core.tables[name].scope.prefix
-                self.core.tables[name] = self.core.table(scope, state.schema(name))
+                self.core.tables[name] = self.core.table(scope, state.schema(name), plain=True)
             for query in shared:
                 self.core.sharing.attach(query.number, query.plan, query.rows is not None)
         except BaseException:

@@ -154,6 +154,7 @@ class Transactions:
     def _resolved(self, changes: Mapping[str, Any]) -> dict[str, RowChange]:
         core, catalog = self._state.core, self._state.catalog
         mark = None  # mark in the pool, before the first table that adds texts
+        ends: list[tuple[Table, int]] = []  # of the heaps of tables
         resolved: dict[str, RowChange] = {}
         try:
             for name, rows in changes.items():
@@ -164,12 +165,15 @@ class Transactions:
                 if key in resolved:
                     raise ChangeError(f"table {name} is given twice; put its rows together")
                 table = core.tables[key]
-                if mark is None and table.text_lanes:
+                if mark is None and table.pooled_lanes:
                     mark = core.pool.mark()
+                ends.append((table, table.mark()))
                 resolved[key] = resolve(table, schema, rows)
         except BaseException:
             if mark is not None:
                 core.pool.undo(mark)
+            for table, end in ends:
+                table.undo(end)
             raise
         return resolved
 
@@ -201,7 +205,12 @@ class Transactions:
         brought, gone = pool.loose - before, 0
         for name, change in changes.items():
             gone += len(change.removed) * len(tables[name].text_lanes)
-        tx = self._commit(changes, deltas)
+        try:
+            tx = self._commit(changes, deltas)
+        except BaseException:
+            for name in changes:
+                tables[name].tidy()
+            raise
         if brought:
             pool.held(brought)
         if gone:
@@ -298,6 +307,7 @@ class Transactions:
         for name, change in changes.items():
             removes |= len(change.removed) > 0
             texts |= bool(core.tables[name].text_lanes)
+            core.tables[name].tidy(len(change.removed))
         if texts and core.pool.wants_sweep():
             self.unread.settle()
             core.sweep()

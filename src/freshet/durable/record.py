@@ -21,7 +21,6 @@ import numpy as np
 
 from freshet.engine.table import RowChange, Table
 from freshet.state.arrays import BYTES, Int64s
-from freshet.state.strings import StringPool
 from freshet.state.tuples import Slots
 
 TRANSACTION, CATALOG, ROWS, SNAPSHOT = 1, 2, 3, 4
@@ -63,39 +62,48 @@ def rows_payload(parts: Iterable[tuple[Table, Int64s, Int64s]]) -> bytes:
     tables = 0
     for table, rows, weights in parts:
         tables += 1
-        lanes = table.text_lanes
-        if not lanes:
+        if not table.pooled_lanes:
             words, ends, text = rows.tobytes(), b"", b""
         elif rows.size <= _FEW:
-            words, ends, text = _with_few_texts(rows, lanes, table.pool)
+            words, ends, text = _with_few_texts(rows, table)
         else:
-            words, ends, text = _with_texts(rows, lanes, table.pool)
+            words, ends, text = _with_texts(rows, table)
         head = _HEAD.pack(number_of(table), len(rows), rows.shape[1], len(ends) // _WORD, len(text))
         chunks += (head, weights.tobytes(), words, ends, text, bytes(-len(text) % _WORD))
     return b"".join((tables.to_bytes(_WORD, "little"), *chunks))
 
 
-def _with_few_texts(rows: Int64s, lanes: list[int], pool: StringPool) -> tuple[bytes, bytes, bytes]:
+def _with_few_texts(rows: Int64s, table: Table) -> tuple[bytes, bytes, bytes]:
     """The same as `_with_texts`, without the fixed cost of array operations, which small transactions would notice."""
     words: list[int] = rows.ravel().tolist()
     texts: list[bytes] = []
     for row in range(0, len(words), rows.shape[1]):
-        for at in (row + lane for lane in lanes):
-            texts.append(pool.encoded(words[at]))
+        for at in (row + lane for lane in table.pooled_lanes):
+            texts.append(table.encoded(words[at]))
             words[at] = len(texts) - 1
     ends = struct.pack(f"<{len(texts)}q", *accumulate(map(len, texts)))
     return struct.pack(f"<{len(words)}q", *words), ends, b"".join(texts)
 
 
-def _with_texts(rows: Int64s, lanes: list[int], pool: StringPool) -> tuple[bytes, bytes, bytes]:
-    """The rows with the indexes of their texts, the end of each text, and the texts."""
-    ids, places = np.unique(rows[:, lanes].ravel(), return_inverse=True)
+def _with_texts(rows: Int64s, table: Table) -> tuple[bytes, bytes, bytes]:
+    """The rows with the indexes of their texts, the end of each text, and the texts. Plain texts are not compared, but
+    short ones are equal if their lanes are."""
+    lanes = table.pooled_lanes
+    given, places = np.unique(rows[:, lanes].ravel(), return_inverse=True)
     rows = rows.copy()
     rows[:, lanes] = places.reshape(len(rows), len(lanes))
-    texts = pool.text(ids, kind=BYTES)
-    _, offsets, data = texts.buffers()
-    ends = np.frombuffer(offsets, np.int64, len(ids) + 1)[1:]
-    return rows.tobytes(), ends.tobytes(), b"" if data is None or not len(ends) else data[: int(ends[-1])].to_pybytes()
+    plain = int(np.searchsorted(given, 0))  # their lanes are negative
+    parts = [*(() if table.heap is None else (table.heap.text(given[:plain], BYTES),))]
+    parts.append(table.pool.text(given[plain:], kind=BYTES))
+    ends, size, chunks = [], 0, []
+    for texts in parts:
+        _, offsets, data = texts.buffers()
+        own = np.frombuffer(offsets, np.int64, len(texts) + 1)[1:]
+        ends.append((own + size).tobytes())
+        if len(own):
+            chunks.append(data[: int(own[-1])].to_pybytes())
+            size += int(own[-1])
+    return rows.tobytes(), b"".join(ends), b"".join(chunks)
 
 
 def json_payload(value: Any) -> bytes:

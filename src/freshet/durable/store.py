@@ -371,4 +371,5 @@ class Store:
 def _live_bytes(state: Durable) -> int:
     """The estimated size of the live rows in a log."""
     core = state.core
-    return sum(t.tuples.live * (t.width + 1) * 8 for t in core.tables.values()) + core.pool.text_bytes
+    texts = core.pool.text_bytes + sum(t.text_bytes for t in core.tables.values())
+    return sum(t.tuples.live * (t.width + 1) * 8 for t in core.tables.values()) + texts

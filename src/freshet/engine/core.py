@@ -194,9 +194,10 @@ class Core:
 
     # Tables and operators -------------------------------------------------------------------------------------
 
-    def table(self, scope: str, schema: TableSchema) -> Table:
-        """A table with the rows stored in its scope of the arena."""
-        return Table(self.arena.scope(scope), schema.fields, schema.primary_key, self.pool, schema.retention)
+    def table(self, scope: str, schema: TableSchema, plain: bool = False) -> Table:
+        """A table with the rows stored in its scope of the arena. `plain`: whether texts that no operator reads may be
+        plain."""
+        return Table(self.arena.scope(scope), schema.fields, schema.primary_key, self.pool, schema.retention, plain)
 
     def attach(self, scope: str, plan: AnyPlan) -> Maintained:
         """The operator whose state is in that scope; an empty operator if the scope is empty."""

@@ -31,6 +31,7 @@ from freshet.engine.work import CHECKED, DISTINCT, FED, GROUPED, PLACED, Work
 from freshet.errors import TooMuchTextError
 from freshet.logical.query import TableSchema
 from freshet.plans.content import Content, content_of
+from freshet.plans.expressions import columns_read
 from freshet.plans.lookups import lookups
 from freshet.plans.model import QueryPlan
 from freshet.scalar.column import Column
@@ -125,7 +126,9 @@ class Select(Maintained):
     def _source(self, relation: int, tables: Mapping[str, Table]) -> Table:
         source = self.plan.relations[relation].source
         if isinstance(source, TableSchema):
-            return tables[source.name.lower()]
+            table = tables[source.name.lower()]
+            table.intern(columns_read(self.plan)[relation])
+            return table
         same = content_of(source)
         if same not in self._known:
             scope = self.scope.scope(f"input{relation}")

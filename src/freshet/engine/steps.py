@@ -72,7 +72,7 @@ from freshet.engine.descriptions import (
 from freshet.engine.group_steps import add_up, flush, into_groups
 from freshet.engine.join_steps import enter_source, leave_source
 from freshet.engine.pass_steps import pass_finished
-from freshet.engine.table import settle
+from freshet.engine.settle import settle
 from freshet.engine.work import FED
 from freshet.state.kernel import as_int64, inlined, kernel
 from freshet.state.rows import BUFFER_COUNT, BUFFER_LANES, BUFFER_WEIGHTS, BUFFER_WIDTH

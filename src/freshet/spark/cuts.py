@@ -18,10 +18,10 @@ from enum import Enum
 from freshet.logical.attributes import equality
 from freshet.logical.kinds import JoinKind
 from freshet.logical.query import Field, TableSchema
+from freshet.plans.expressions import map_expressions
 from freshet.plans.model import Edge, Guarantee, Node, QueryPlan, RelationPlan
 from freshet.scalar.expression import ColumnRef, Expression, references, transform, walk
 from freshet.scalar.functions import build
-from freshet.spark.expressions import map_expressions
 
 #: A level costs every micro-batch what many rows do: each cut must save this part of the rows of the busiest shard.
 SAVED = 0.1

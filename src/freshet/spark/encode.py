@@ -18,6 +18,7 @@ from freshet.database.changes import null_column
 from freshet.database.lateness import watermark_at
 from freshet.errors import ChangeError, EvaluationError
 from freshet.logical.query import CLOCK, TableSchema, watermark_of
+from freshet.plans.expressions import node_filters
 from freshet.scalar.arrow import from_arrow
 from freshet.scalar.column import Column
 from freshet.scalar.evaluate import evaluate_filter
@@ -28,7 +29,6 @@ from freshet.spark.block import Signed, to_block
 from freshet.spark.clock import last_time
 from freshet.spark.dispatch import cells, shard_keys
 from freshet.spark.disputed import Note, notes
-from freshet.spark.expressions import node_filters
 from freshet.spark.failure import plainly
 from freshet.spark.feed import (
     changes_of,

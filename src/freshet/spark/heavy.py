@@ -18,13 +18,13 @@ import pyarrow as pa
 
 from freshet.errors import EvaluationError, PlanError
 from freshet.logical.query import TableSchema
+from freshet.plans.expressions import map_selects
 from freshet.plans.model import AnyPlan, QueryPlan
 from freshet.scalar.arrow import from_arrow
 from freshet.scalar.evaluate import evaluate
 from freshet.scalar.expression import ColumnRef, Expression, walk
 from freshet.scalar.types import Type
 from freshet.spark.dispatch import hash_rows
-from freshet.spark.expressions import map_selects
 from freshet.spark.shares import Grid, HeavyValues, identity
 
 #: By table and column, the part of the table's rows that has each value.

@@ -14,6 +14,7 @@ from functools import partial
 
 from freshet.errors import UnsupportedError
 from freshet.logical.query import CLOCK, Field, RecursiveRows, TableSchema, Watermark, is_internal
+from freshet.plans.expressions import map_expressions, map_selects, used_columns, with_source
 from freshet.plans.model import (
     AnyPlan,
     BagPlan,
@@ -34,7 +35,6 @@ from freshet.plans.model import (
 )
 from freshet.scalar.expression import ColumnRef, Expression, transform, walk
 from freshet.spark.cuts import Strategy, choose_cuts, is_part, rows_of, trunk_name
-from freshet.spark.expressions import map_expressions, map_selects, used_columns, with_source
 from freshet.spark.first_level import clocks, everywhere, projected, with_first_level
 from freshet.spark.heavy import Heavy, in_lower_case, split_heavy
 from freshet.spark.job import Dimension, Job, Operator, Stream, ViewOutput

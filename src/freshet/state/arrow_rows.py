@@ -7,20 +7,28 @@ these); the kernel walks it, so that reading a batch costs one call, however man
 from __future__ import annotations
 
 import ctypes
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from freshet.state.arrays import Int64s
+from freshet.state.heap import text_lane
 from freshet.state.kernel import as_int8, as_int16, as_int32, as_int64, inlined, kernel
+from freshet.state.strings import span
 
 # Words of the structure.
 NULL_COUNT, OFFSET, BUFFERS, CHILDREN = 1, 2, 5, 6
 
-# Columns of a part: place in the batch, bytes of a value (0: text, which is read elsewhere), first lane, lanes, and the
-# bounds of values of at most eight bytes.
-PART_COLUMNS = 6
+# Columns of a part: place in the batch, bytes of a value (0: text), first lane, lanes, the bounds of values of one
+# lane, and what is known of texts.
+PART_COLUMNS = 7
+
+LARGE, CHARACTERS, PLAIN = 1, 2, 4  # offsets of 8 bytes; text rather than bytes; the lane is that of a plain text
+
+_TOGETHER = 256  # rows whose lanes are filled before those of the next, so that they stay in the cache
+_BEYOND_ASCII = np.int64(-0x7F7F7F7F7F7F7F80)
 
 MOST_GIVEN = 2**31 - 1  # copies of a row: no sum of weights in a batch leaves 64 bits
 
@@ -29,10 +37,10 @@ _pointer_in.restype, _pointer_in.argtypes = ctypes.c_void_p, [ctypes.py_object, 
 
 
 @inlined
-def is_valid(child: Any, n: Any) -> Any:
+def _is_valid(child: Any, n: Any, trusted: Any) -> Any:
     """Whether none of a column's values is NULL."""
     bits = as_int64(child[BUFFERS])[0]
-    if child[NULL_COUNT] == 0 or bits == 0:
+    if bits == 0 or (trusted and child[NULL_COUNT] == 0):
         return True
     if child[NULL_COUNT] > 0:
         return False
@@ -42,47 +50,111 @@ def is_valid(child: Any, n: Any) -> Any:
     return True
 
 
-@kernel("b1(i8, i8[:,::1], i8, i8[:,::1], i8[::1])")
-def read_lanes(exported: Any, parts: Any, weight: Any, rows: Any, weights: Any) -> Any:
-    """Fills rows and weights (child `weight`; -1: all are 1). False, with undefined contents, if there are NULLs, or a
-    value or weight is out of bounds."""
+@inlined
+def _is_sound(child: Any, n: Any, form: Any) -> Any:
+    """Whether the offsets of texts, of which the first and the last are within the buffer, increase; and whether text
+    is ASCII."""
+    offsets, first, falls = as_int64(child[BUFFERS])[1], child[OFFSET], 0
+    if form & LARGE:
+        begin, at = as_int64(offsets)[first], as_int64(offsets)[first + n]
+        for i in range(first, first + n):
+            falls += as_int64(offsets)[i + 1] < as_int64(offsets)[i]
+    else:
+        begin, at = np.int64(as_int32(offsets)[first]), np.int64(as_int32(offsets)[first + n])
+        for i in range(first, first + n):
+            falls += as_int32(offsets)[i + 1] < as_int32(offsets)[i]
+    if falls:
+        return False
+    if not form & CHARACTERS:
+        return True
+    texts, beyond = as_int64(child[BUFFERS])[2], np.int64(0)
+    for i in range(begin, at - 7, 8):
+        beyond |= as_int64(texts + i)[0]
+    for i in range(max(begin, at - 7), at):
+        beyond |= np.int64(as_int8(texts)[i]) & 0x80
+    return beyond & _BEYOND_ASCII == 0
+
+
+@inlined
+def _fill(child: Any, part: Any, rows: Any, begin: Any, end: Any) -> Any:
+    """Fills the lanes of a column's values from one row up to another. False if a value is out of bounds."""
+    data, start, stride = as_int64(child[BUFFERS])[1], child[OFFSET], rows.shape[1]
+    size, lanes, least, greatest = part[1], part[3], part[4], part[5]
+    out = as_int64(rows.ctypes.data + 8 * part[2])  # without the cost of an array's index for each value
+    if size == 1:
+        for j in range(begin, end):
+            out[j * stride] = as_int8(data)[start + j]
+    elif size == 2:
+        for j in range(begin, end):
+            out[j * stride] = as_int16(data)[start + j]
+    elif size == 4:
+        for j in range(begin, end):
+            value = np.int64(as_int32(data)[start + j])
+            if value < least or value > greatest:
+                return False
+            out[j * stride] = value
+    elif size == 8:
+        for j in range(begin, end):
+            value = as_int64(data)[start + j]
+            if value < least or value > greatest:
+                return False
+            out[j * stride] = value
+    elif size == 16 and lanes == 1:
+        for j in range(begin, end):
+            value = as_int64(data)[2 * (start + j)]
+            if value < least or value > greatest or as_int64(data)[2 * (start + j) + 1] != value >> 63:
+                return False
+            out[j * stride] = value
+    elif size == 16:
+        for j in range(begin, end):
+            out[j * stride] = as_int64(data)[2 * (start + j)]
+            out[j * stride + 1] = as_int64(data)[2 * (start + j) + 1]
+    elif part[6] & PLAIN and end > begin:
+        texts, large = as_int64(child[BUFFERS])[2], part[6] & LARGE
+        first, _ = span(start, data, large)
+        for j in range(begin, end):
+            at, length = span(start + j, data, large)
+            value = text_lane(texts, at, length, first)
+            if value > 0:
+                return False
+            out[j * stride] = value
+    return True
+
+
+@kernel("b1(i8, i8[:,::1], i8, i8[:,::1], i8[::1], i8[::1], b1)")
+def read_lanes(
+    exported: Any, parts: Any, weight: Any, rows: Any, weights: Any, bases: Any, trusted: Any
+) -> Any:  # fmt: skip
+    """Fills rows and weights (child `weight`; -1: all are 1), and the bases of plain texts. False, with undefined
+    contents, if there are NULLs, or a value or weight is out of bounds; or, unless the batch is `trusted`, if it might
+    be invalid: its values are examined only as far as that costs little."""
     n, children = rows.shape[0], as_int64(as_int64(exported)[CHILDREN])
     used = 0
     for i in range(parts.shape[0]):
         child = as_int64(children[parts[i, 0]])
-        if not is_valid(child, n):
+        if not _is_valid(child, n, trusted):
             return False
-        data, start = as_int64(child[BUFFERS])[1], child[OFFSET]
-        size, lane, lanes = parts[i, 1], parts[i, 2], parts[i, 3]
-        used = max(used, lane + lanes)
-        if size == 1:
-            for j in range(n):
-                rows[j, lane] = as_int8(data)[start + j]
-        elif size == 2:
-            for j in range(n):
-                rows[j, lane] = as_int16(data)[start + j]
-        elif size == 4:
-            for j in range(n):
-                rows[j, lane] = as_int32(data)[start + j]
-                if rows[j, lane] < parts[i, 4] or rows[j, lane] > parts[i, 5]:
-                    return False
-        elif size == 8:
-            for j in range(n):
-                rows[j, lane] = as_int64(data)[start + j]
-                if rows[j, lane] < parts[i, 4] or rows[j, lane] > parts[i, 5]:
-                    return False
-        elif size == 16:
-            for j in range(n):
-                for k in range(lanes):
-                    rows[j, lane + k] = as_int64(data)[2 * (start + j) + k]
-    for j in range(n):
-        for lane in range(used, rows.shape[1]):
-            rows[j, lane] = 0  # the validity bitmap
+        used = max(used, parts[i, 2] + parts[i, 3])
+        if parts[i, 1] == 16 and parts[i, 3] == 2 and not trusted:
+            return False
+        if parts[i, 1] == 0 and n > 0:
+            if not trusted and not _is_sound(child, n, parts[i, 6]):
+                return False
+            first, _ = span(child[OFFSET], as_int64(child[BUFFERS])[1], parts[i, 6] & LARGE)
+            bases[parts[i, 2]] = as_int64(child[BUFFERS])[2] + first
+    for begin in range(0, n, _TOGETHER):
+        end = min(begin + _TOGETHER, n)
+        for i in range(parts.shape[0]):
+            if not _fill(as_int64(children[parts[i, 0]]), parts[i], rows, begin, end):
+                return False
+        for j in range(begin, end):
+            for lane in range(used, rows.shape[1]):
+                rows[j, lane] = 0  # the validity bitmap
     if weight < 0:
         weights[:] = 1
         return True
     child = as_int64(children[weight])
-    if not is_valid(child, n):
+    if not _is_valid(child, n, trusted):
         return False
     data, start = as_int64(child[BUFFERS])[1], child[OFFSET]
     for j in range(n):
@@ -92,12 +164,23 @@ def read_lanes(exported: Any, parts: Any, weight: Any, rows: Any, weights: Any) 
     return True
 
 
-def read_batch(batch: pa.RecordBatch, parts: Int64s, weight: int, width: int) -> tuple[Int64s, Int64s] | None:
-    """Rows and weights of a batch, with the lanes of text unset; None if the batch needs more checks."""
+@dataclass(slots=True)
+class ReadRows:
+    """`bases`: of plain texts, by lane. The lanes of other texts are unset."""
+
+    rows: Int64s
+    weights: Int64s
+    bases: Int64s
+
+
+def read_batch(batch: pa.RecordBatch, parts: Int64s, weight: int, width: int, trusted: bool) -> ReadRows | None:
+    """The rows of a batch; None if it needs more checks. `trusted`: whether it is valid, rather than that its buffers
+    are long enough for it."""
     _, array = batch.__arrow_c_array__()
     n = batch.num_rows
-    rows, weights = np.empty((n, width), np.int64), np.empty(n, np.int64)
-    return (rows, weights) if read_lanes(_pointer_in(array, b"arrow_array"), parts, weight, rows, weights) else None
+    read = ReadRows(np.empty((n, width), np.int64), np.empty(n, np.int64), np.zeros(width, np.int64))
+    done = read_lanes(_pointer_in(array, b"arrow_array"), parts, weight, read.rows, read.weights, read.bases, trusted)
+    return read if done else None
 
 
 # Columns of a written part: bytes of a value, first lane, lanes.

@@ -76,7 +76,7 @@ def hash_bytes(address: Any, length: Any) -> Any:
 
 
 @inlined
-def _same_bytes(a: Any, b: Any, length: Any) -> Any:
+def same_bytes(a: Any, b: Any, length: Any) -> Any:
     left = length
     while left >= 8:
         if as_int64(a)[0] != as_int64(b)[0]:
@@ -111,14 +111,14 @@ def _place(hashed: Any, address: Any, length: Any, table: Any, spans: Any, base:
         entry = table[at]
         if hash_of(entry) == hashed:
             name = entry & 0xFFFFFFFF
-            if spans[name, 1] == length and _same_bytes(base + spans[name, 0], address, length):
+            if spans[name, 1] == length and same_bytes(base + spans[name, 0], address, length):
                 return at
         at = following(table, at)
     return at
 
 
 @inlined
-def _span(row: Any, offsets: Any, large: Any) -> Any:
+def span(row: Any, offsets: Any, large: Any) -> Any:
     """The start and length of the text of a row."""
     if large:
         begin = as_int64(offsets)[row]
@@ -134,7 +134,7 @@ def _prefetch_texts(
     """Hashes the texts from `row` on, and prefetches what `_place` will read for them: places in the table, spans, then
     the texts found there."""
     for i in range(end - row):
-        first, length = _span(row + i, offsets, large)
+        first, length = span(row + i, offsets, large)
         hashes[i] = hash_bytes(texts + first, length)
     if len(table) < FAR:
         return
@@ -179,7 +179,7 @@ def _intern(
         if validity != 0 and (as_int8(validity)[row >> 3] >> (row & 7)) & 1 == 0:
             ids[i] = 0
             continue
-        begin, length = _span(row, offsets, large)
+        begin, length = span(row, offsets, large)
         if length == 0:
             ids[i] = 0
             continue

@@ -83,6 +83,17 @@ def prefetch_slots(lanes: Any, slots: Any, j: Any) -> None:
         prefetch(stored + row_bytes * np.int64(slots[i]))
 
 
+@inlined
+def _prefetch_whole(lanes: Any, slots: Any) -> None:
+    """Prefetches all of the rows in the slots, which will be written."""
+    if lanes.shape[0] < FAR:
+        return
+    stored, row_bytes = lanes.ctypes.data, 8 * lanes.shape[1]
+    for i in range(slots.size):
+        for at in range(0, row_bytes, 64):
+            prefetch(stored + row_bytes * np.int64(slots[i]) + at)
+
+
 @kernel("void(i8[::1], i8[:,::1], i8, i8[:,::1], i4[::1])")
 def find_rows(table: Any, lanes: Any, width: Any, rows: Any, out: Any) -> None:
     hashes = np.empty(AHEAD, np.uint64)
@@ -118,7 +129,7 @@ def add_rows(
     for j in range(rows.shape[0]):
         if j % AHEAD == 0:
             prefetch_rows(table, lanes, rows, j, width, hashes)
-            prefetch_slots(lanes, free[max(meta[FREE] - AHEAD, 0) : meta[FREE]], np.int64(0))
+            _prefetch_whole(lanes, free[max(meta[FREE] - AHEAD, 0) : meta[FREE]])
         h = hashes[j % AHEAD]
         at = probe(table, lanes, rows, j, width, h)
         entry = table[at]

@@ -66,6 +66,11 @@ def used_columns(plan: QueryPlan, every: bool = False) -> dict[int, frozenset[in
     """The columns of each relation that are read anywhere but in its own filter, or `every` column."""
     if every:
         return {i: frozenset(range(len(r.fields))) for i, r in enumerate(plan.relations)}
+    return columns_read(replace(plan, nodes=tuple(replace(n, filter=()) for n in plan.nodes)))
+
+
+def columns_read(plan: QueryPlan) -> dict[int, frozenset[int]]:
+    """The columns of each relation that are read anywhere."""
     found: dict[int, set[int]] = {i: set() for i in range(len(plan.relations))}
 
     def note(e: Expression) -> Expression:
@@ -74,7 +79,7 @@ def used_columns(plan: QueryPlan, every: bool = False) -> dict[int, frozenset[in
                 found[x.relation].add(x.column)
         return e
 
-    map_expressions(replace(plan, nodes=tuple(replace(n, filter=()) for n in plan.nodes)), note)
+    map_expressions(plan, note)
     return {i: frozenset(columns) for i, columns in found.items()}
 
 
