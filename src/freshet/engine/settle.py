@@ -15,7 +15,7 @@ from freshet.state.enumeration import MOST_COPIES, consolidate
 from freshet.state.heap import address_of, is_long, same_with_texts
 from freshet.state.kernel import AHEAD, FAR, inlined, kernel, prefetch
 from freshet.state.places import HEAD, HOMES, MASK, home
-from freshet.state.tuples import hash_row, prefetch_rows, probe
+from freshet.state.tuples import hash_row, prefetch_rows, probe, same_row
 
 MISSING, REPEATED = -1, -2
 
@@ -140,7 +140,8 @@ def settle_keyed(
     units; `plain`: which lanes these are."""
     n, width, gone, come = rows.shape[0], rows.shape[1], 0, 0
     chosen = np.empty(n, np.int64)
-    m = _add_up(rows, weights, key, bases, unit, plain, chosen)
+    bare = plain.size == 0
+    m = consolidate(rows, weights, chosen) if bare else _add_up(rows, weights, key, bases, unit, plain, chosen)
     homes = 16
     while homes < 2 * m:
         homes *= 2
@@ -169,7 +170,9 @@ def settle_keyed(
         if weights[j] < 0:
             if weights[j] < -1 or slot < 0 or freed[first]:
                 return MISSING, j
-            if not same_with_texts(lanes, slot, heap, 8, rows, j, bases, unit, plain):
+            if bare and not same_row(lanes, slot, rows, j, width):
+                return MISSING, j
+            if not bare and not same_with_texts(lanes, slot, heap, 8, rows, j, bases, unit, plain):
                 return MISSING, j
             freed[first] = True
             removed[gone] = np.int32(slot)
