@@ -22,12 +22,7 @@ $(READY): requirements.lock pyproject.toml tools/setup
 java:
 	@tools/ensure-java >/dev/null || true
 
-# Spark starts faster with an archive of its classes, and as well without.
-$(VENV)/.classes: $(READY) | java
-	@$(BIN)/freshet doctor --prepare >/dev/null || true
-	@touch $@
-
-demo: setup $(VENV)/.classes ## TPC-H views kept fresh on Spark over a stream of orders, checked against Spark SQL
+demo: setup ## TPC-H views kept fresh on Spark over a stream of orders, checked against Spark SQL
 	@$(BIN)/python -m examples.spark_demo $(ARGS)
 
 # The page's tests skip themselves where there is no browser.
