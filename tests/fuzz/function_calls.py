@@ -38,6 +38,7 @@ from freshet.scalar.types import (
     STRING,
     TIMESTAMP,
     TINYINT,
+    VARIANT,
     VOID,
     Type,
     array_of,
@@ -46,6 +47,7 @@ from freshet.scalar.types import (
     struct_of,
 )
 from freshet.state import wide
+from freshet.state.arrays import TEXT
 from tests.fuzz.choices import Choices
 
 FIRST_DAY, LAST_DAY, DAY = -719_162, 2_932_896, 86_400_000_000
@@ -130,6 +132,21 @@ _UNITS = (
 )
 _WEEKDAYS = ("mo", "Sunday", "TUE", "x", "")
 _WHENS = ((DATE,), (TIMESTAMP,), (STRING,))
+#: In the form in which VARIANTs are stored.
+_VARIANTS = (
+    "null", "true", "false", "0", "1", "-7", "300", "9223372036854775807", "12345678901234567890", "2.5", "-0.001",
+    "1.0E10", "1000.0E0", "-1E999", '""', '"x"', '"5"', '"2024-02-29"', '"E"', "[]", "{}", '[1,2.5,"x",null,[true]]',
+    '{"a":[1,{"b":"2"}],"b":null}', '{"a":{"a":[]},"é":"😀"}',
+)  # fmt: skip
+_JSON = (
+    *_VARIANTS, " 1 ", "1.50", "1e3", "-0.0", "[1] x", "{", "", "[1,]", '{"a": 1, "a": 2}',
+    '{"b": 1, "a": {"c": 0.10}}', '"\\u00e9\\n\\ud83d\\ude00"', '"\\ud83d"', "NaN", "1" * 39, "0." + "1" * 39,
+    "1" * 1001, "[" * 3_000, "[" * 200_000,
+)  # fmt: skip
+_PATHS = ("$", "$.a", "$.a[0]", "$['b']", '$["é"]', "$[3]", "$[0].a.b", "a", "$.", "$[x]", "$[-1]")
+_CASTS_OF_VARIANTS = (BOOLEAN, TINYINT, BIGINT, DOUBLE, decimal(5, 2), decimal(38, 10), STRING, DATE, TIMESTAMP)
+_LISTS, _TEXT_LISTS, _MAP = array_of(INT), array_of(STRING), map_of(STRING, INT)
+_STRUCT = struct_of([("x", INT), ("y", STRING)])
 #: Functions that take a literal word: at which place, which words, and the types of their arguments.
 _ZONES = ("Europe/Berlin", "America/New_York", "Australia/Lord_Howe", "+05:30", "PST", "UTC", "Nowhere", "-18")
 _WORDS: dict[str, tuple[int, tuple[str, ...], list[tuple[Type, ...]]]] = {
@@ -139,13 +156,19 @@ _WORDS: dict[str, tuple[int, tuple[str, ...], list[tuple[Type, ...]]]] = {
     "next_day": (1, _WEEKDAYS, [(*t, STRING) for t in _WHENS]),
     **dict.fromkeys(("from_utc_timestamp", "to_utc_timestamp"), (1, _ZONES, [(*t, STRING) for t in _WHENS])),
     "convert_timezone": (0, _ZONES, [(STRING, *t) for t in _WHENS]),
+    **dict.fromkeys(
+        ("variant_get", "try_variant_get"),
+        (
+            1,
+            _PATHS,
+            [(VARIANT, STRING), *((VARIANT, STRING, t) for t in (*_CASTS_OF_VARIANTS, _LISTS, _STRUCT, _MAP))],
+        ),
+    ),
     "timestampadd": (0, _UNITS, [(STRING, INT, *t) for t in _WHENS]),
     "timestampdiff": (0, _UNITS, [(STRING, *s, *t) for s in _WHENS for t in _WHENS]),
 }
 _REPLACEMENTS = ("", "x", "$0", "$1$1", "<$0>", "\\$", "xxxxxxxxxx" * 20)
 _CLASSES = (INT, DOUBLE, decimal(38, 10), STRING, BINARY, DATE, TIMESTAMP, BOOLEAN)
-_LISTS, _TEXT_LISTS, _MAP = array_of(INT), array_of(STRING), map_of(STRING, INT)
-_STRUCT = struct_of([("x", INT), ("y", STRING)])
 _NESTED = (_LISTS, _TEXT_LISTS, array_of(_LISTS), array_of(_STRUCT), array_of(DOUBLE), _STRUCT, _MAP)
 #: Types of three arguments that functions of nested values take.
 _NESTED_THREE = ((_LISTS, INT, INT), (_TEXT_LISTS, STRING, STRING), (_LISTS, _LISTS, _LISTS))
@@ -201,7 +224,7 @@ def as_column(type_: Type, values: Sequence[Any]) -> Column:
     valid = np.array([v is not None for v in values], np.bool_)
     known = None if valid.all() else valid
     if type_.pooled:
-        empty = "" if type_.name == "STRING" else b""
+        empty = "" if type_.pooled == TEXT else b""
         return Column(type_, pa.array([v or empty for v in values], type_.pooled), known)
     if type_.is_fraction:
         return Column(type_, np.array([0.0 if v is None else v for v in values], np.float64), known)
@@ -221,6 +244,10 @@ def signatures() -> dict[str, list[tuple[Type, ...]]]:
     for name in names():
         if name in PLANNED or name in _WORDS:
             continue
+        if FUNCTIONS[name].variants:
+            for types in ((VARIANT,), (VARIANT, VARIANT), (BOOLEAN, VARIANT, VARIANT)):
+                if _call_of(name, types) is not None:
+                    signatures_by_name.setdefault(name, []).append(types)
         if FUNCTIONS[name].nested:
             for types in _nested_types():
                 if _call_of(name, types) is not None:
@@ -249,7 +276,7 @@ def calls_of(name: str) -> list[Expression]:
 def _call_of(name: str, types: tuple[Type, ...]) -> Expression | None:
     """A call with arguments of these types: all of them are columns, or all but the first, or only the first."""
     sample: dict[str, Any] = {"STRING": "(1)" if "regexp" in name else "1", "DOUBLE": 1.0, "BINARY": b"1"}
-    sample |= {"ARRAY": b"\0", "MAP": b"\0", "STRUCT": b"\1\1"}
+    sample |= {"ARRAY": b"\0", "MAP": b"\0", "STRUCT": b"\1\1", "VARIANT": "1"}
     if name in _WORDS:
         sample["STRING"] = _WORDS[name][1][0]
     for literals in ((), (0,), range(1, len(types))):
@@ -304,6 +331,8 @@ def _value(choices: Choices, name: str, place: int, type_: Type) -> Any:
     if type_.is_nested:
         array = pa.array([_nested(choices, type_)], type_.to_arrow())
         return text_of(from_arrow(array, type_))[0].as_py()
+    if type_ is VARIANT:
+        return choices.pick(_VARIANTS)
     if type_.name == "STRING":
         return _text(choices, name, place)
     if type_ is BINARY:
@@ -374,6 +403,8 @@ def _text(choices: Choices, name: str, place: int) -> str:
         return choices.pick(_REPLACEMENTS)
     if name in _FORMATTERS and not place:
         return choices.pick(_FORMATS)
+    if name in ("parse_json", "try_parse_json") and choices.chance(90):
+        return choices.pick(_JSON)
     if name in _READERS and choices.chance(80):
         return choices.pick(_DATE_PATTERNS if place else (*_DATES, *_TEXTS))
     if choices.chance(6):

@@ -353,6 +353,12 @@ def _resolve_text(name: str, args: tuple[Expression, ...]) -> Expression:
     return Call(VARIANT, name, (cast(args[0], STRING),))
 
 
+def _resolve_json(name: str, args: tuple[Expression, ...]) -> Expression:
+    if len(args) != 1 or args[0].type != VARIANT:
+        raise refuse(name, args)
+    return Call(STRING, name, args)
+
+
 def _resolve_is_null(name: str, args: tuple[Expression, ...]) -> Expression:
     if len(args) != 1 or args[0].type.name not in ("VARIANT", "VOID"):
         raise refuse(name, args)
@@ -412,7 +418,7 @@ declare(
     Function("try_variant_get", _PART, _resolve_get, _get, nulls=IF_ANY_OR_ELSE, nested=True, total=True,
              variants=True),
     Function("is_variant_null", "a VARIANT", _resolve_is_null, _is_null, nulls=NEVER, total=True, variants=True),
-    Function("variant_json", "a VARIANT", lambda name, args: Call(STRING, name, args),
-             lambda call: in_python(STRING, shown), spelled=False, total=True, variants=True),
+    Function("variant_json", "a VARIANT", _resolve_json, lambda call: in_python(STRING, shown),
+             spelled=False, total=True, variants=True),
     Function("to_variant", "a number, a text or a BOOLEAN", _resolve_value, _value, spelled=False, variants=True),
 )  # fmt: skip
