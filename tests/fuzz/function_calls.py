@@ -145,6 +145,7 @@ _JSON = (
 )  # fmt: skip
 _PATHS = ("$", "$.a", "$.a[0]", "$['b']", '$["é"]', "$[3]", "$[0].a.b", "a", "$.", "$[x]", "$[-1]")
 _CASTS_OF_VARIANTS = (BOOLEAN, TINYINT, BIGINT, DOUBLE, decimal(5, 2), decimal(38, 10), STRING, DATE, TIMESTAMP)
+_OF_VARIANTS: list[tuple[Type, ...]] = [(VARIANT,), (VARIANT, VARIANT), (BOOLEAN, VARIANT, VARIANT)]
 _LISTS, _TEXT_LISTS, _MAP = array_of(INT), array_of(STRING), map_of(STRING, INT)
 _STRUCT = struct_of([("x", INT), ("y", STRING)])
 #: Functions that take a literal word: at which place, which words, and the types of their arguments.
@@ -245,7 +246,7 @@ def signatures() -> dict[str, list[tuple[Type, ...]]]:
         if name in PLANNED or name in _WORDS:
             continue
         if FUNCTIONS[name].variants:
-            for types in ((VARIANT,), (VARIANT, VARIANT), (BOOLEAN, VARIANT, VARIANT)):
+            for types in _OF_VARIANTS:
                 if _call_of(name, types) is not None:
                     signatures_by_name.setdefault(name, []).append(types)
         if FUNCTIONS[name].nested:
