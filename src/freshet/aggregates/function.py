@@ -120,12 +120,16 @@ class AggregateFunction:
 
     def call(self, args: Sequence[Expression], written: WrittenCall, **more: Any) -> AggregateCall:
         """The aggregate of bound arguments."""
-        if any(a.type == VARIANT for a in args) and not self.counts:
+        kinds = [a.type for a in args]
+        if VARIANT in kinds and not self.counts:
             raise SqlError(f"{self.name.upper()} of a VARIANT; cast it first, as in v:a::INT")
-        kind = self.type([a.type for a in args])
+        kind = self.type(kinds)
         distinct = written.distinct and not self.idempotent
-        if distinct and not all(a.type.is_ordered for a in args):
-            raise SqlError(f"{self.name.upper()} of DISTINCT maps or VARIANTs, which are not compared; cast them first")
+        if distinct and not all(given.is_ordered for given in kinds):
+            what = (
+                "VARIANTs are not compared; cast them" if VARIANT in kinds else "maps are not compared; use MAP_KEYS(m)"
+            )
+            raise SqlError(f"{self.name.upper()} of DISTINCT values, but {what}")
         return AggregateCall(self.name, tuple(args), kind, distinct, written.only, **more)
 
     def type(self, args: Sequence[Type]) -> Type:

@@ -198,7 +198,7 @@ def _at(value: Any, steps: tuple[str | int, ...]) -> Any:
 
 
 @dataclass(slots=True, eq=False)
-class _Part:
+class _Leaf:
     """A value that is to be cast, of the VARIANT at a place; `value` is the result once it is."""
 
     row: int
@@ -209,7 +209,7 @@ class _Casts:
     """Casts values to a type: all values of one type together."""
 
     def __init__(self) -> None:
-        self._parts: defaultdict[tuple[Type, Type], list[_Part]] = defaultdict(list)
+        self._parts: defaultdict[tuple[Type, Type], list[_Leaf]] = defaultdict(list)
         self.failed: dict[int, str] = {}  # the values that could not be cast, by place
 
     def take(self, row: int, value: Any, to: Type) -> Any:
@@ -227,7 +227,7 @@ class _Casts:
             return value
         if not can_cast(source, to):
             return self._fail(row, value, to)
-        part = _Part(row, value)
+        part = _Leaf(row, value)
         self._parts[source, to].append(part)
         return part
 
@@ -290,7 +290,7 @@ def _texts(column: Column) -> pa.Array:
 
 
 def _finished(value: Any) -> Any:
-    if isinstance(value, _Part):
+    if isinstance(value, _Leaf):
         return value.value
     if isinstance(value, dict):
         return {name: _finished(each) for name, each in value.items()}
