@@ -18,6 +18,7 @@ from freshet.budget import look
 from freshet.engine import descriptions as at
 from freshet.engine.aggregate import Aggregate
 from freshet.engine.join import Join
+from freshet.engine.maintained import Outlet
 from freshet.engine.orders import Order
 from freshet.engine.passing import Passing
 from freshet.engine.sources import Source
@@ -48,6 +49,7 @@ class Owner(Protocol):
     row_types: list[Type]
     wanted: list[ColumnRef]
     sources: list[Table]
+    outlet: Outlet
     distinguishes: bool
     raw: HeldRows
     pending: HeldRows

@@ -68,8 +68,8 @@ class Core:
         self._outlet.open = deltas
         try:
             self._know()
-            self._change([self.tables[name] for name in changes], [*changes.values()], deltas, undo)
-            emitted = self._finished(deltas, sum(map(len, changes.values())))
+            self._change([self.tables[name] for name in changes], [*changes.values()], undo)
+            emitted = self._finished(sum(map(len, changes.values())))
             if commit is not None:
                 commit()
         except BaseException:
@@ -79,23 +79,23 @@ class Core:
             self._outlet.open = True
         return emitted
 
-    def _finished(self, native: bool, rows: int) -> dict[str, Rows]:
+    def _finished(self, rows: int) -> dict[str, Rows]:
         """Ends a transaction of that many rows: the delta of every operator."""
         shared = self.sharing.queries
         for query in shared:
             change = query.finish()
             if change is not None and query.rows is not None:
-                self._change([query.rows], [change], native, [])  # no undo: it is rebuilt after a failure
-        if native and not self._ends:
+                self._change([query.rows], [change], [])  # no undo: it is rebuilt after a failure
+        if not self._ends:
             end_together(self._whole, self.crew, rows)
         emitted = {name: operator.finish() for name, operator in self.operators.items()}
         for query in shared:
             query.settle()
         return emitted
 
-    def _change(self, tables: Sequence[Table], changes: Sequence[RowChange], native: bool, undo: list[Undo]) -> None:
+    def _change(self, tables: Sequence[Table], changes: Sequence[RowChange], undo: list[Undo]) -> None:
         """Applies changes of tables to them and to all who read them, and adds to `undo` what is done to the tables."""
-        steps = self._native(tables) if native else None
+        steps = self._native(tables)
         if steps is None or not steps.run(changes, undo):
             self._pass_on(tables, changes, undo)
 
@@ -181,7 +181,7 @@ class Core:
     def finish(self) -> None:
         """Ends a load."""
         self._know()
-        self._finished(False, 0)
+        self._finished(0)
 
     @contextmanager
     def without_deltas(self) -> Iterator[None]:

@@ -54,14 +54,15 @@ ROLE_WIDTH = 6
 ASSIGNED, FROM, USERS = range(3)
 ASSIGN_WIDTH = 3
 
-# A select: the sink of results, the conditions on them, the groups they enter, and the outputs of groups.
+# A select: the sink of results, the conditions on them, the groups they enter, the outputs of groups, and whether its
+# outlet is open.
 (
     SINK, RAW, PENDING, WORK_STEPS, CODE, CODE_STEPS, CONDITIONS, CONDITION_COUNT, CONDITION_STEPS, KEY_FIELDS,
     KEY_COUNT, KEY_VALUES, FEEDS, FEED_COUNT, GROUPS, STATE, STATE_WIDTH, ANSWERS, ANSWER_WIDTH, FLAGS, ANSWER_META,
     TOUCHED, TOUCHED_ROOM, LISTED, GROUP_ROOM, PROGRAM, PROGRAM_STEPS, ANSWER_NULLS, SHOWN_CODE, SHOWN_STEPS,
-    SHOWN_FIELDS, SHOWN_COUNT, SHOWN_VALUES, DISTINGUISHES, SELECT, SWEPT, SWEPT_COUNT, LEFT_AT, CHANGED,
-) = range(39)  # fmt: skip
-SELECT_WIDTH = 39
+    SHOWN_FIELDS, SHOWN_COUNT, SHOWN_VALUES, DISTINGUISHES, SELECT, SWEPT, SWEPT_COUNT, LEFT_AT, CHANGED, OUTLET,
+) = range(40)  # fmt: skip
+SELECT_WIDTH = 40
 TO_RAW, TO_PENDING, TO_GROUPS, TO_PYTHON = range(4)
 # A dictionary of keys: where it counts removed tuples, and up to how many of these a sweep does not pay.
 SWEPT_REMOVED, SWEPT_WAIT, SWEPT_WIDTH = 0, 1, 2

@@ -41,6 +41,8 @@ class Steps(Protocol):
 
     def remove(self, source: Source, slots: Slots) -> None: ...
 
+    def emit_through(self, outlet: Outlet) -> None: ...
+
 
 class Join:
     """`wanted`: the columns of results; `sources`: the tuples of each relation of the plan. Result rows that appear or
@@ -94,6 +96,11 @@ class Join:
             at = self.plan.nodes[at].parent
         return origin
 
+    def emit_through(self, outlet: Outlet) -> None:
+        self.outlet = outlet
+        if self.native is not None:
+            self.native.emit_through(outlet)
+
     # Changes --------------------------------------------------------------------------------------------------
 
     def comes_first(self, source: Source) -> bool:
@@ -109,7 +116,7 @@ class Join:
         if not roles or not len(slots):
             return
         look()
-        if self.native is not None and self.outlet.open:
+        if self.native is not None:
             self.native.insert(source, slots)
             return
         self.tree.visits()  # those of reading the answer, which are not part of its maintenance
@@ -139,7 +146,7 @@ class Join:
         if not roles or not len(slots):
             return
         look()
-        if self.native is not None and self.outlet.open:
+        if self.native is not None:
             self.native.remove(source, slots)
             return
         if self.tree.stale:

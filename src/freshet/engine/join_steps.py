@@ -39,6 +39,7 @@ from freshet.engine.descriptions import (
     OF,
     ORDER,
     ORIGIN,
+    OUTLET,
     OVERWEIGHT,
     PARTIAL,
     PENDING,
@@ -157,7 +158,9 @@ def change(run: Any, join: Any, role: Any, tuples: Any, sign: Any) -> Any:
     """Propagates tuples of a role that have become alive, or are about to die (Join._change)."""
     t, checks = as_int64(join[TREE]), as_int64(join[CHECKS])
     work, order = words(join[JOIN_WORK], 2), as_int64(role[ROLE_ORDER])
-    node, way, origin, own = np.int64(role[ROLE_NODE]), np.int64(sign), np.int64(role[ORIGIN]), True
+    seen = as_int64(as_int64(join[SELECT_AT])[OUTLET])[0] != 0
+    node, way, own = np.int64(role[ROLE_NODE]), np.int64(sign), True
+    origin = np.int64(role[ORIGIN]) if seen else np.int64(-1)  # nothing stops where no results are needed
     while node != origin:
         node, way, tuples, _, _ = carry(t, checks, node, tuples, way, origin, own, work)
         own = False

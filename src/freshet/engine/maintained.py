@@ -59,16 +59,27 @@ class Finder:
 
 class Outlet:
     """Whether the deltas of an operator are needed. While the outlet is closed, the operator need not compute them: it
-    changes its state, and `finish` may return an incomplete delta."""
+    changes its state, and `finish` may return an incomplete delta. Native steps read the flag at `address`."""
 
-    __slots__ = ("open",)
+    __slots__ = ("_flag", "address")
 
     def __init__(self, open: bool = True) -> None:
-        self.open = open
+        self._flag = np.full(1, open, np.int64)
+        self.address = self._flag.ctypes.data
+
+    @property
+    def open(self) -> bool:
+        return bool(self._flag[0])
+
+    @open.setter
+    def open(self, open: bool) -> None:
+        self._flag[0] = open
 
 
 #: For operators whose deltas are always needed, because another operator's state is built from them.
 ALWAYS = Outlet()
+#: For operators that are loaded.
+NEVER = Outlet(False)
 
 
 class Maintained(ABC):

@@ -18,6 +18,7 @@ from freshet.engine.aggregate import Aggregate
 from freshet.engine.answers import Answering, Owner
 from freshet.engine.join import Join
 from freshet.engine.lane_code import LaneCode
+from freshet.engine.maintained import Outlet
 from freshet.engine.orders import Order
 from freshet.engine.passing import Passing
 from freshet.engine.sources import KeyColumn, Source
@@ -83,6 +84,9 @@ class Native(Answering):
         self.finish = self.step(at.FINISH, self.select)
         self._watch()
 
+    def emit_through(self, outlet: Outlet) -> None:
+        self.select[at.OUTLET] = outlet.address
+
     def step(self, what: int, first: Int64s, second: Int64s | None = None) -> Int64s:
         other = 0 if second is None else second.ctypes.data
         return np.array([[what, first.ctypes.data, other, self.run.ctypes.data]], np.int64)
@@ -117,6 +121,7 @@ class Native(Answering):
     def _describe_select(self) -> None:
         row, owner = self.select, self.owner
         row[at.SINK] = owner.sink()
+        self.emit_through(owner.outlet)
         row[at.RAW], row[at.PENDING] = self.raw.row.ctypes.data, self.pending.row.ctypes.data
         if owner.aggregate is not None:
             self.grouped = self._describe_groups(owner.aggregate)

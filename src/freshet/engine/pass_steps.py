@@ -10,6 +10,7 @@ import numpy as np
 from freshet.engine.descriptions import (
     EVALUATE,
     MOST_ROWS,
+    OUTLET,
     PASS_CODE,
     PASS_COLUMNS,
     PASS_CONDITION_COUNT,
@@ -91,7 +92,10 @@ def pass_finished(run: Any, p: Any, source: Any) -> Any:
     if n == 0:
         return True
     b[BUFFER_COUNT] = 0
-    as_int64(as_int64(p[PASS_SELECT])[WORK_STEPS])[FED] += n
+    s = as_int64(p[PASS_SELECT])
+    as_int64(s[WORK_STEPS])[FED] += n
+    if as_int64(s[OUTLET])[0] == 0:
+        return True
     while at < n:
         part = min(np.int64(MOST_ROWS), n - at)
         rows_at, weights_at = b[BUFFER_LANES] + 8 * width * at, b[BUFFER_WEIGHTS] + 8 * at

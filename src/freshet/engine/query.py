@@ -19,7 +19,7 @@ from freshet.engine.distinct import DistinctOperator
 from freshet.engine.group_members import GroupMembers
 from freshet.engine.join import Join
 from freshet.engine.joined_finders import joined_finders
-from freshet.engine.maintained import ALWAYS, LOAD, Finder, Maintained, Outlet, keeps, maintain
+from freshet.engine.maintained import ALWAYS, LOAD, NEVER, Finder, Maintained, Outlet, keeps, maintain
 from freshet.engine.members import Members
 from freshet.engine.native import Native, is_covered
 from freshet.engine.nest import NativeNest
@@ -154,7 +154,7 @@ class Select(Maintained):
         return self.join is None
 
     def remove(self, table: Table, slots: Slots) -> None:
-        if self.nest is not None and self.outlet.open and not self.nest.is_observed:
+        if self.nest is not None and not self.nest.is_observed:
             self.nest.remove(table, slots)
             return
         for child in self.below:
@@ -171,7 +171,7 @@ class Select(Maintained):
             self.join.reweigh(table, slots, before)
 
     def insert(self, table: Table, slots: Slots) -> None:
-        if self.nest is not None and self.outlet.open and not self.nest.is_observed:
+        if self.nest is not None and not self.nest.is_observed:
             self.nest.insert(table, slots)
             return
         for child in self.below:
@@ -180,7 +180,7 @@ class Select(Maintained):
             self.join.insert(table, slots)
 
     def finish(self) -> Rows:
-        if self.nest is not None and self.outlet.open and not self.nest.is_observed:
+        if self.nest is not None and not self.nest.is_observed:
             return self.nest.end()
         for child, fed in self.inputs:
             change = child.finish()
@@ -413,11 +413,11 @@ class Select(Maintained):
     def _load_unseen(self, join: Join, tables: Sequence[Table]) -> None:
         """No state depends on the results, so they are not enumerated during loading. If some may fail, all are
         evaluated at the end, a chunk at a time, so that the whole answer is never in memory."""
-        outlet, join.outlet = join.outlet, Outlet(False)
+        join.emit_through(NEVER)
         try:
             self._load_rows(tables)
         finally:
-            join.outlet = outlet
+            join.emit_through(self.outlet)
         if not all(map(is_total, evaluated(self.plan))):
             for part in join.answer(LOAD):
                 look()
