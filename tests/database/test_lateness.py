@@ -1,4 +1,4 @@
-"""Tables with lateness drop late rows, and views with EMIT FINAL have only rows that never change, beside DuckDB."""
+"""Tables with lateness drop late rows, and views with EMIT FINAL have only rows that never change, next to DuckDB."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 """Texts of columns that no operator reads are plain: the random test has tables with such columns, which views, indexes
-and queries begin to read at some point, beside a model in Python and DuckDB."""
+and queries begin to read at some point, next to a model in Python and DuckDB."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Relations that hold the same row are one: self-joins along keys, and stars of equal totals, beside DuckDB."""
+"""Relations that hold the same row are one: self-joins along keys, and stars of equal totals, next to DuckDB."""
 
 from __future__ import annotations
 

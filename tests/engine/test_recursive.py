@@ -1,4 +1,4 @@
-"""Recursive views over graphs that change at random, with cycles, beside DuckDB after every transaction."""
+"""Recursive views over graphs that change at random, with cycles, next to DuckDB after every transaction."""
 
 from __future__ import annotations
 

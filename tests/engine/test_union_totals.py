@@ -1,4 +1,4 @@
-"""Aggregates over UNION ALL and FULL JOIN, combined from those of the inputs, beside DuckDB."""
+"""Aggregates over UNION ALL and FULL JOIN, combined from those of the inputs, next to DuckDB."""
 
 from __future__ import annotations
 

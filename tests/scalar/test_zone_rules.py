@@ -67,7 +67,7 @@ def test_zones_without_the_systems_database(monkeypatch: pytest.MonkeyPatch) -> 
 @pytest.mark.parametrize("rule", ["AAA3", "<+03>-3", "EST5EDT,M3.2.0,M11.1.0", "IST-2IDT,M3.4.4/26,M10.5.0",
                                   "AAA-1BBB,J60/0,J300/25", "<-02>2<-01>,M3.5.0/-1,M10.5.0/0"])  # fmt: skip
 def test_rules_for_the_years_to_come(rule: str) -> None:
-    """Beside Python's: a file of a zone that has nothing but the rule."""
+    """Next to Python's: a file of a zone that has nothing but the rule."""
     import io
     import struct
 
