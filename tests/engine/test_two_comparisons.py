@@ -19,9 +19,11 @@ ORDER = ("<", "<=", ">", ">=")
 
 @st.composite
 def compared(draw: st.DrawFn, tables: list[TableModel]) -> str:
-    """Two or three roles; two of them are compared up to four times, as integers, doubles, decimals or sums."""
+    """Two or three roles; two of them are compared up to four times, as integers, doubles, decimals or sums. Some of
+    them may only have to exist."""
     n, column = draw(st.integers(2, 3)), st.sampled_from(COLUMNS)
-    roles = [draw(st.sampled_from(tables)).name for _ in range(n)]
+    sources = [draw(st.sampled_from(tables)) for _ in range(n)]
+    roles = [source.name for source in sources]
 
     def value(role: int) -> str:
         form = draw(st.sampled_from(("{}",) * 6 + ("CAST({} AS DOUBLE) / 2", "CAST({} AS DECIMAL(20, 2))", "{} + 1")))
@@ -31,10 +33,12 @@ def compared(draw: st.DrawFn, tables: list[TableModel]) -> str:
     for i in range(1, n):
         parent = draw(st.integers(0, i - 1))
         if draw(st.booleans()):
-            conditions.append(f"r{parent}.{draw(column)} = r{i}.{draw(column)}")
+            along = sources[i].keyed and draw(st.booleans())
+            conditions.append(f"r{parent}.{draw(column)} = r{i}.{COLUMNS[0] if along else draw(column)}")
         operators = draw(st.lists(st.sampled_from((*ORDER, *ORDER, "<>")), min_size=1, max_size=4))
         conditions += [f"{value(parent)} {operator} {value(i)}" for operator in operators]
-    listed = ", ".join(f"r{i}.{c} AS r{i}{c}" for i in range(n) for c in draw(st.permutations(COLUMNS)))
+    shown = draw(st.just(set(range(n))) | st.sets(st.integers(0, n - 1), min_size=1))
+    listed = ", ".join(f"r{i}.{c} AS r{i}{c}" for i in sorted(shown) for c in draw(st.permutations(COLUMNS)))
     read, where = ", ".join(f"{r} r{i}" for i, r in enumerate(roles)), " AND ".join(conditions)
     return f"SELECT {draw(st.sampled_from(('', '', 'DISTINCT ')))}{listed} FROM {read} WHERE {where}"
 
@@ -52,6 +56,18 @@ def test_random_comparisons(data: st.DataObject) -> None:
         assert freshet.Plan.from_json(view.plan.to_json()) == view.plan
 
     follow(data, tables, sql, check=check)
+
+
+def test_a_row_that_only_has_to_exist_satisfies_all_comparisons() -> None:
+    """It is found by its primary key, and nothing of it is read."""
+    db = freshet.connect()
+    db.execute("CREATE TABLE r (k BIGINT, a BIGINT, b BIGINT)")
+    db.execute("CREATE TABLE s (k BIGINT PRIMARY KEY, c BIGINT, d BIGINT)")
+    view = db.create_view("v", "SELECT r.a FROM r JOIN s ON r.k = s.k AND r.a < s.c AND r.b > s.d")
+    db.apply({"r": [(1, 0, 0), (1, 0, 9), (1, 9, 9)], "s": [(1, 5, 5)]})
+    assert view.to_dicts() == [{"a": 0}]
+    db.apply({"s": [{"k": 1, "c": 5, "d": 5, "_weight": -1}, {"k": 1, "c": 10, "d": -1, "_weight": 1}]})
+    assert sorted(row["a"] for row in view.to_dicts()) == [0, 0, 9]
 
 
 DDL = "CREATE TABLE r (k BIGINT, a BIGINT, b BIGINT); CREATE TABLE s (k BIGINT, a BIGINT, b BIGINT)"

@@ -60,6 +60,9 @@ def _attach(made: Instance, catalog: dict[str, Any]) -> None:
     shared = catalog.get("shared", {"queries": [], "read": {}})
     for described in shared["queries"]:
         made.views.attach_shared(described)
-    for definition in catalog["views"].values():
-        made.views.attach(definition)
+    wrong = [definition for definition in catalog["views"].values() if not made.views.attach(definition)]
+    for definition in wrong:
+        made.views.restore(definition)
+    if wrong:
+        made.views.in_order([*catalog["views"]])
     made.views.check_shared(shared["read"])

@@ -30,6 +30,7 @@ from freshet.plans import Plan, build_plan, codec
 from freshet.plans.content import content_of
 from freshet.plans.document import replanned
 from freshet.plans.model import indexed, schemas
+from freshet.plans.soundness import is_sound
 from freshet.sql.output_names import apart, named_apart
 from freshet.sql.parse import bind_reading
 
@@ -144,10 +145,14 @@ class Views:
         self._define(key)
         return view
 
-    def attach(self, definition: dict[str, Any]) -> None:
-        """A view whose state already exists."""
+    def attach(self, definition: dict[str, Any]) -> bool:
+        """A view whose state already exists. False if it must be restored, because an earlier version planned it
+        wrongly; then the state is dropped."""
         state, key = self._state, definition["name"].lower()
         plan, bound = self._kept(definition)
+        if not is_sound(plan.root):
+            state.core.arena.scope(f"view{definition['number']}").drop()
+            return False
         operator = state.core.attach(f"view{definition['number']}", indexed(plan.root, indexes_of(definition)))
         state.core.sharing.note(operator)
         state.catalog.add_view(key, bound, self._reads(definition, plan, bound))
@@ -155,6 +160,7 @@ class Views:
         view = self._add(key, plan, operator, CurrentTree(**definition["chosen"]))
         view.paid.note(self.clock.now(), operator)
         self._rehearse(bound, plan)
+        return True
 
     def attach_shared(self, described: dict[str, Any]) -> None:
         """A shared query whose state already exists."""
@@ -171,11 +177,13 @@ class Views:
         sharing.end_unread()
 
     def restore(self, definition: dict[str, Any]) -> None:
-        """A view of which only the definition exists. If another version wrote it, the plan may not be readable; then
-        its SQL is planned again."""
+        """A view of which only the definition exists. If another version wrote it, the plan may not be readable, or not
+        be sound; then the view is planned again."""
         state, key = self._state, definition["name"].lower()
         try:
             plan, bound = self._kept(definition)
+            if not is_sound(plan.root):
+                plan = Plan(plan.sql, build_plan(bound, state.row_counts()))
         except StateError:
             raise
         except FreshetError:

@@ -21,6 +21,7 @@ from freshet.plans.linear import is_linear
 from freshet.plans.lookups import is_looked_up, shows_groups
 from freshet.plans.model import AnyPlan, BagPlan, LookedUpPlan, QueryPlan, RelationPlan
 from freshet.plans.select import SelectPlanner
+from freshet.plans.soundness import is_sound
 from freshet.plans.wanted import WantedTrees
 from freshet.scalar.functions.compiled import is_total
 
@@ -48,9 +49,11 @@ def build_plan(
     """`updates`: the expected number of changes of each table, as far as known. `trees`: the required join trees; if
     not given, they are chosen."""
     try:
-        return _Plans(updates or {}, trees, rewrites).plan(query)
+        plan = _Plans(updates or {}, trees, rewrites).plan(query)
     except RecursionError:
         raise UnsupportedError("a query nested this deep is not supported; store a part of it in a table") from None
+    assert is_sound(plan)
+    return plan
 
 
 class _Plans:

@@ -297,11 +297,14 @@ class SelectPlanner:
 
     def _skip_unread(self) -> None:
         """A child found by its whole primary key adds at most one row. If its columns are not read, it only has to
-        exist, and enumeration can skip it."""
+        exist, and enumeration can skip it; but not if it must satisfy several comparisons, because support is that of
+        the first one alone."""
         for i in range(len(self.layout.nodes) - 1, 0, -1):
             node = self.layout.nodes[i]
             edge = node.edge
             if edge is None or edge.kind is not JoinKind.INNER or not node.output or node.relation in self.choice.above:
+                continue
+            if edge.comparison is not None and edge.comparison.second is not None:
                 continue
             below = [n for n in self.layout.nodes if n.parent == i]
             key = {e.column for e in edge.child_key if isinstance(e, ColumnRef)}
