@@ -14,7 +14,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from decimal import Decimal
 from functools import partial
 from typing import Any
@@ -38,23 +38,27 @@ _QUERY = (
 )
 
 
-def measure() -> list[dict[str, float]]:
-    """Seconds of each phase, for an empty cache and then for a filled one."""
+def measure(cached: bool = False) -> list[dict[str, float]]:
+    """Seconds of each phase, for an empty cache and then for a filled one. `cached`: with the cache of this user, and
+    nothing for an empty one."""
+    if cached:
+        _compile()
+        return [{}, _phases(dict(os.environ), 3) | _of_spark()]
     with tempfile.TemporaryDirectory() as folder:
         environment = {**os.environ, "FRESHET_CACHE": folder}
-        phases = []
-        for runs in (1, 3):  # compiling is done once
-            here = {
-                "import freshet": _spent([sys.executable, "-c", "import freshet"], environment),
-                "freshet --help": _spent([sys.executable, "-m", "freshet.cli", "--help"], environment),
-            }
-            command = [sys.executable, "-m", "benchmarks.startup"]
-            done = [subprocess.run(command, env=environment, check=True, stdout=subprocess.PIPE) for _ in range(runs)]
-            measured = [json.loads(run.stdout) for run in done]
-            phases.append(here | {phase: min(each[phase] for each in measured) for phase in measured[0]})
-        if importlib.util.find_spec("pyspark") is not None:
-            phases[1] |= _in_a_worker()
-        return phases
+        empty, filled = _phases(environment, 1), _phases(environment, 3)  # compiling is done once
+        return [empty, filled | _of_spark()]
+
+
+def _phases(environment: dict[str, str], runs: int) -> dict[str, float]:
+    here = {
+        "import freshet": _spent([sys.executable, "-c", "import freshet"], environment),
+        "freshet --help": _spent([sys.executable, "-m", "freshet.cli", "--help"], environment),
+    }
+    command = [sys.executable, "-m", "benchmarks.startup"]
+    done = [subprocess.run(command, env=environment, check=True, stdout=subprocess.PIPE) for _ in range(runs)]
+    measured = [json.loads(run.stdout) for run in done]
+    return here | {phase: min(each[phase] for each in measured) for phase in measured[0]}
 
 
 def _spent(command: list[str], environment: dict[str, str]) -> float:
@@ -100,6 +104,12 @@ def _this_process() -> dict[str, float]:
     return spent
 
 
+def _compile() -> None:
+    from freshet.state.kernel_cache import compile_kernels
+
+    compile_kernels()
+
+
 def _quickstart(db: Any) -> None:
     """The README's example, up to its first answer."""
     for table in _TABLES:
@@ -109,16 +119,15 @@ def _quickstart(db: Any) -> None:
     assert view.to_arrow().num_rows == 1
 
 
-def _in_a_worker() -> dict[str, float]:
+def _of_spark() -> dict[str, float]:
+    if importlib.util.find_spec("pyspark") is None:
+        return {}
     from freshet.spark import session
-    from freshet.spark.maintain import compile_job
-    from freshet.state.kernel_cache import compile_kernels
 
-    compile_kernels()  # as `maintain` does before there are workers
-    job = compile_job(_QUERY, ";".join(_TABLES), 1, None)
+    _compile()  # as `maintain` does before there are workers
     spark = session("local[1]", shards=1)
     try:
-        frame = spark.range(1).repartition(1).mapInArrow(partial(_worker, job), "seconds double, loaded string")
+        frame = spark.range(1).repartition(1).mapInArrow(partial(worker, job()), "seconds double, loaded string")
         (row,) = frame.collect()
         assert not row.loaded, f"workers begin without {row.loaded}"
         return {"a Spark worker, until its first row": float(row.seconds)}
@@ -126,7 +135,13 @@ def _in_a_worker() -> dict[str, float]:
         spark.stop()
 
 
-def _worker(job: Any, batches: Iterator[Any]) -> Iterator[Any]:
+def job() -> Any:
+    from freshet.spark.maintain import compile_job
+
+    return compile_job(_QUERY, ";".join(_TABLES), 1, None)
+
+
+def worker(job: Any, batches: Iterable[Any]) -> Iterator[Any]:
     """The seconds until the first row, and what of Freshet a micro-batch of a view loads after that. The processor
     clock of a forked process begins at zero."""
     import pyarrow as pa
