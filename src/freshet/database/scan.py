@@ -16,7 +16,7 @@ import numpy as np
 from freshet.budget import hold, look
 from freshet.database.lookup import key_row
 from freshet.engine.maintained import Maintained
-from freshet.engine.sorted import sorted_places, whole
+from freshet.engine.sorted import first_places, sorted_places, whole
 from freshet.engine.table import Table
 from freshet.logical.query import AnyQuery, Field, Query, Sorted, TableSchema, TopK
 from freshet.scalar.column import Column
@@ -151,7 +151,7 @@ class Scan:
 
 def _first(parts: Sequence[Sequence[Column]], order: Sequence[SortKey], last: int | None) -> list[Column]:
     columns = [whole([part[i] for part in parts]) for i in range(len(parts[0]))]
-    places = sorted_places(columns, order)[:last]
+    places = sorted_places(columns, order) if last is None else first_places(columns, order, last)
     return [c.take(places) for c in columns]
 
 
