@@ -18,24 +18,23 @@ import pyarrow as pa
 
 from freshet.budget import Memory, given, hold, metered
 from freshet.database.access import Access
+from freshet.database.bound_queries import BoundQueries, BoundQuery
 from freshet.database.prepared import Prepared, form_of
 from freshet.database.reading import BATCH, as_schema
-from freshet.database.scan import Scan, scan_of
+from freshet.database.scan import Scan
 from freshet.database.state import State
 from freshet.database.state_copy import Reading, StateCopy, read
-from freshet.database.stored import StoredViews
-from freshet.database.via_duckdb import DuckDB, DuckDBQuery, duckdb_query, installed
+from freshet.database.via_duckdb import DuckDB, DuckDBQuery, installed
 from freshet.engine.core import tables_of
 from freshet.engine.maintained import Maintained, Outlet
 from freshet.engine.operators import maintain
 from freshet.engine.table import Table
 from freshet.errors import ChangeError, EvaluationError
-from freshet.logical.query import AnyQuery, Field, RecursiveRows, TableSchema, children, is_query, key
+from freshet.logical.query import AnyQuery, Field, RecursiveRows, TableSchema, children, key
 from freshet.plans import build_plan
 from freshet.plans.model import AnyPlan, schemas
 from freshet.scalar.arrow import to_batches
 from freshet.scalar.column import Column
-from freshet.sql.parse import bind_all
 from freshet.sql.source import Statement
 from freshet.state.arena import Arena, Scope
 from freshet.state.strings import StringPool
@@ -73,7 +72,7 @@ class _Collected:
 class OneOffQueries:
     def __init__(self, access: Access) -> None:
         self._access, self._state = access, access.state
-        self._prepared = Prepared(access)
+        self._prepared, self._bound = Prepared(access), BoundQueries(access.state)
         self._connected: DuckDB | None = None
 
     def ask(self, statement: Statement) -> pa.Table:
@@ -84,7 +83,7 @@ class OneOffQueries:
             return known
         while True:
             try:
-                answer = self._read(lambda alone: self._bound(statement, inlined, alone))
+                answer = self._read(lambda alone: self._asked(statement, inlined, alone))
                 break
             except _LargeError as e:
                 inlined.add(e.view)
@@ -95,7 +94,7 @@ class OneOffQueries:
 
     def answer(self, query: AnyQuery) -> pa.Table:
         """The answer to a query that is part of a change."""
-        return self._read(lambda alone: self._reading(query, set(), alone))
+        return self._read(lambda alone: self._reading(BoundQuery(query), alone))
 
     def _read(self, begin: Callable[[bool], Reading[pa.Table | _Collected]]) -> pa.Table:
         """The answer, also if DuckDB gives none."""
@@ -109,18 +108,14 @@ class OneOffQueries:
         assert isinstance(outcome, pa.Table)
         return outcome
 
-    def _bound(self, statement: Statement, inlined: set[str], alone: bool) -> Reading[pa.Table | _Collected]:
+    def _asked(self, statement: Statement, inlined: set[str], alone: bool) -> Reading[pa.Table | _Collected]:
         self._access.check_open()
-        catalog = StoredViews.over(self._state.catalog, inlined)
-        (query,) = bind_all([statement], catalog)
-        assert is_query(query)
-        return self._reading(query, catalog.stored, alone)
+        return self._reading(self._bound.bound(statement, inlined), alone)
 
-    def _reading(self, query: AnyQuery, stored: set[str], alone: bool) -> Reading[pa.Table | _Collected]:
-        """How a query is answered; `stored`: the views that it reads as tables; `alone`: not by DuckDB. Called under
-        the state's lock."""
-        scan, state = scan_of(query), self._state
-        for_duckdb = None if alone or scan is not None or not self._is_large(query, stored) else duckdb_query(query)
+    def _reading(self, bound: BoundQuery, alone: bool) -> Reading[pa.Table | _Collected]:
+        """How a query is answered; `alone`: not by DuckDB. Called under the state's lock."""
+        query, stored, scan, state = bound.query, bound.stored, bound.scan, self._state
+        for_duckdb = None if alone or scan is not None or not self._is_large(query, stored) else bound.for_duckdb
         plan = None if scan is not None or for_duckdb is not None else build_plan(query, _counts(state, stored))
         if for_duckdb is not None:
             named = set(for_duckdb.tables)
@@ -153,7 +148,7 @@ class OneOffQueries:
 
         return Reading(tables, [o.scope.prefix for o in operators.values()], lambda: answer(here), there)
 
-    def _is_large(self, query: AnyQuery, stored: set[str]) -> bool:
+    def _is_large(self, query: AnyQuery, stored: frozenset[str]) -> bool:
         """Whether it reads many rows; an answer is assumed to have as many as the tables below its view."""
         rows, tables = 0, self._state.core.tables
         for name in _named(query):
@@ -201,7 +196,7 @@ def _root(plan: AnyPlan | None) -> AnyPlan:
     return plan
 
 
-def _counts(state: State, stored: set[str]) -> dict[str, float]:
+def _counts(state: State, stored: frozenset[str]) -> dict[str, float]:
     """Row counts of tables and answers, which the planner uses as the numbers of their changes."""
     counts = state.row_counts()
     return counts | dict.fromkeys(stored, max(counts.values(), default=1.0)) if counts else counts
@@ -229,7 +224,7 @@ def _table(fields: tuple[Field, ...], parts: Iterator[list[Column]]) -> pa.Table
     return pa.Table.from_batches(batches, schema)
 
 
-def _scanned(scan: Scan, world: _World, stored: set[str]) -> Iterator[list[Column]]:
+def _scanned(scan: Scan, world: _World, stored: frozenset[str]) -> Iterator[list[Column]]:
     name = scan.source.name.lower()
     if name in stored:
         return scan.of_view(world.view(name), world.pool)
