@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from operator import is_
 
+from freshet.database.grouped import GroupedScan, grouped_scan
 from freshet.database.scan import Scan, scan_of
 from freshet.database.state import State
 from freshet.database.stored import StoredViews
@@ -37,6 +38,10 @@ class BoundQuery:
     @cached_property
     def scan(self) -> Scan | None:
         return scan_of(self.query)
+
+    @cached_property
+    def grouped(self) -> GroupedScan | None:
+        return grouped_scan(self.query)
 
     @cached_property
     def for_duckdb(self) -> DuckDBQuery | None:

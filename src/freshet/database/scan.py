@@ -52,8 +52,8 @@ class Scan:
         key = self._fixed(self.source.primary_key, table.pool)
         if key is not None:
             slots = np.empty(0, np.int32) if len(key) == 0 else table.tuples.find(key)
-            return self._answer(self._of_slots(table, slots[slots >= 0]))
-        return self._answer(self._of_slots(table, table.tuples.slots()))
+            return self.answer(self._of_slots(table, slots[slots >= 0]))
+        return self.answer(self._of_slots(table, table.tuples.slots()))
 
     def of_view(self, view: Maintained, pool: StringPool) -> Iterator[list[Column]]:
         """The answer over a view, whose rows are looked up by its keys and indexes."""
@@ -61,9 +61,9 @@ class Scan:
             key = self._fixed(finder.columns, pool)
             if key is not None:
                 rows = finder.find(key) if len(key) else []
-                return self._answer(self._of_columns(rows))
+                return self.answer(self._of_columns(rows))
         ordered = view.unordered if self.order else view.batches
-        return self._answer(part for columns in ordered(self._at_a_time()) for part in self._of_columns(columns))
+        return self.answer(part for columns in ordered(self._at_a_time()) for part in self._of_columns(columns))
 
     def _at_a_time(self) -> int:
         """Rows to enumerate at a time: no more than needed, if every row is in the answer."""
@@ -112,7 +112,8 @@ class Scan:
 
     # Order and LIMIT -----------------------------------------------------------------------------------------------
 
-    def _answer(self, parts: Iterator[list[Column]]) -> Iterator[list[Column]]:
+    def answer(self, parts: Iterator[list[Column]]) -> Iterator[list[Column]]:
+        """The answer from the outputs of rows that satisfy the conditions."""
         last = None if self.limit is None else self.offset + self.limit
         if last == 0 or self.limit == 0:
             return
