@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import argparse
 import shutil
+import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -72,11 +73,15 @@ def recovery(folder: Path, n: int, each: int) -> None:
     )
 
 
-def main() -> None:
-    options = argparse.ArgumentParser(description=__doc__)
-    options.add_argument("--rows", type=int, default=2_000_000)
-    options.add_argument("--transactions", type=int, default=5_000)
-    given = options.parse_args()
+def options(arguments: Sequence[str] | None = None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.durability", description=__doc__)
+    parser.add_argument("--rows", type=int, default=2_000_000)
+    parser.add_argument("--transactions", type=int, default=5_000)
+    return parser.parse_args(arguments)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    given = options(arguments)
     freshet.connect()
     folder = Path(tempfile.mkdtemp(prefix="freshet-durability-"))
     try:
@@ -85,7 +90,8 @@ def main() -> None:
         recovery(folder / "single", given.rows // 20, 1)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
+    return 0
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -71,19 +71,23 @@ def measured(tables: dict[str, pa.Table], queries: Sequence[str], count: int) ->
     return before, after - before, spent / (count // 2 * 2)
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
+def options(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.many_views", description=__doc__)
     parser.add_argument("--scale", type=float, default=0.01)
     parser.add_argument("--transactions", type=int, default=40)
     parser.add_argument("--variants", type=int, default=10, help="of each of the ten queries")
-    options = parser.parse_args(arguments)
-    tables = tpch.generate(options.scale)
-    queries = [variant(number, 20 * i) for number in NUMBERS for i in range(options.variants)]
-    measured(tables, queries[:: options.variants], 4)  # kernels are compiled
-    together = measured(tables, queries, options.transactions)
-    tenth = measured(tables, queries[:: options.variants], options.transactions)
-    alone = np.array([measured(tables, [query], options.transactions) for query in queries]).sum(axis=0)
-    print(f"{len(queries)} views over TPC-H at {options.scale}, {options.transactions} transactions")
+    return parser.parse_args(arguments)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    given = options(arguments)
+    tables = tpch.generate(given.scale)
+    queries = [variant(number, 20 * i) for number in NUMBERS for i in range(given.variants)]
+    measured(tables, queries[:: given.variants], 4)  # kernels are compiled
+    together = measured(tables, queries, given.transactions)
+    tenth = measured(tables, queries[:: given.variants], given.transactions)
+    alone = np.array([measured(tables, [query], given.transactions) for query in queries]).sum(axis=0)
+    print(f"{len(queries)} views over TPC-H at {given.scale}, {given.transactions} transactions")
     shown = {"one database": together, "one database, a tenth": tenth, "each alone, summed": alone}
     for what, (base, views, seconds) in shown.items():
         sizes = f"tables {base / 1e6:8.1f} MB  views {views / 1e6:8.1f} MB"

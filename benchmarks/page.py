@@ -25,30 +25,34 @@ from freshet.web.hub import Hub
 from freshet.web.server import Server
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
+def options(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.page", description=__doc__)
     parser.add_argument("--rows", type=int, default=100_000, help="rows of the view")
     parser.add_argument("--speed", type=int, default=10_000, help="changed rows a second")
     parser.add_argument("--seconds", type=float, default=10)
-    options = parser.parse_args(arguments)
+    return parser.parse_args(arguments)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    given = options(arguments)
     hub = Hub(Settings(source="graph", scale=0.001))
     server = Server(hub)
     hub.start({}, paused=True)
     server.start()
     engine, applied = hub.engine, dict[int, float]()
-    rows = np.arange(options.rows)
-    engine.apply({"edge": pa.table({"src": rows, "dst": rows % 7 + options.rows * 10})})
-    hub.create("wide", f"SELECT src, dst FROM edge WHERE dst >= {options.rows * 10}")
+    rows = np.arange(given.rows)
+    engine.apply({"edge": pa.table({"src": rows, "dst": rows % 7 + given.rows * 10})})
+    hub.create("wide", f"SELECT src, dst FROM edge WHERE dst >= {given.rows * 10}")
     done = threading.Event()
 
     def feed() -> None:
-        at, size = options.rows, options.speed // BEATS // 2
+        at, size = given.rows, given.speed // BEATS // 2
         while not done.is_set():
             started = time.monotonic()
-            new, old = np.arange(at, at + size), np.arange(at - options.rows, at - options.rows + size)
+            new, old = np.arange(at, at + size), np.arange(at - given.rows, at - given.rows + size)
             src = np.concatenate([new, old])
             weights = np.repeat([1, -1], size)
-            changes = pa.table({"src": src, "dst": src % 7 + options.rows * 10, "_weight": weights})
+            changes = pa.table({"src": src, "dst": src % 7 + given.rows * 10, "_weight": weights})
             engine.apply({"edge": changes})
             applied[engine.version] = time.monotonic()
             at += size
@@ -61,7 +65,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         server.address.replace("http", "ws") + "api/live", origin=Origin(server.address.rstrip("/"))
     ) as socket:
         socket.send(json.dumps({"view": "wide", "sort": "src", "descending": True, "size": 50}))
-        end = time.monotonic() + options.seconds
+        end = time.monotonic() + given.seconds
         while time.monotonic() < end:
             message = json.loads(socket.recv())
             messages += 1
@@ -75,8 +79,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     hub.close()
     taken = 1000 * np.array(delays)
     print(
-        f"{figures['changes_per_second']:,.0f} changes/s into {options.rows:,} rows; "
-        f"{messages / options.seconds:.1f} messages/s; "
+        f"{figures['changes_per_second']:,.0f} changes/s into {given.rows:,} rows; "
+        f"{messages / given.seconds:.1f} messages/s; "
         f"transaction to page: p50 {np.quantile(taken, 0.5):.0f} ms, p99 {np.quantile(taken, 0.99):.0f} ms"
     )
     return 0

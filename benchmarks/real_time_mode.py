@@ -1,6 +1,6 @@
 """What Spark's real-time mode makes of Python: when a row of a stream that never ends reaches the sink.
 
-    python -m benchmarks.real_time_mode
+    python -m benchmarks.real_time_mode [--seconds 10] [--rows 6]
 
 Real-time mode leaves tasks running for the length of a batch and passes rows on one by one. Each pipeline is given one
 row a second while a batch of ten seconds runs. Spark refuses Python operators in this mode; they are tried with its
@@ -9,12 +9,13 @@ check turned off as well.
 
 from __future__ import annotations
 
+import argparse
 import os
 import shutil
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +25,6 @@ from pyspark.sql.streaming.stateful_processor import StatefulProcessor, Stateful
 
 from freshet.spark.session import chosen_settings
 
-SECONDS, ROWS = 10, 6
 CHECK = "spark.sql.streaming.realTimeMode.allowlistCheck"
 
 
@@ -93,7 +93,7 @@ PIPELINES: dict[str, Callable[[DataFrame, str], Any]] = {
 }
 
 
-def measured(spark: Any, folder: Path, name: str, checked: bool) -> str:
+def measured(spark: Any, folder: Path, name: str, checked: bool, given: argparse.Namespace) -> str:
     """When rows were seen, or why there was no query."""
     spark.conf.set(CHECK, str(checked).lower())
     memory = spark._jvm.org.apache.spark.sql.execution.streaming.sources.LowLatencyMemoryStream
@@ -103,8 +103,8 @@ def measured(spark: Any, folder: Path, name: str, checked: bool) -> str:
     writer = PIPELINES[name](DataFrame(stream.toDF(), spark), str(place / "seen"))
     writer = writer.outputMode("update").option("checkpointLocation", str(place / "at"))
     try:
-        query = writer.trigger(realTime=f"{SECONDS} seconds").start()
-        sent = _sent(spark, stream, query)
+        query = writer.trigger(realTime=f"{given.seconds} seconds").start()
+        sent = _sent(spark, stream, query, given)
         why = query.exception()
         query.stop()
     except Exception as e:
@@ -113,24 +113,36 @@ def measured(spark: Any, folder: Path, name: str, checked: bool) -> str:
         return f"refused: {' '.join(str(why).split())[:300]}"
     seen = [line.split() for line in (place / "seen").read_text().splitlines()] if (place / "seen").exists() else []
     late = sorted(float(at) - sent[int(value)] for value, at in seen)
-    return f"{len(late)} of {ROWS} rows seen, after {', '.join(f'{s:.1f}' for s in late)} s" if late else "no row seen"
+    return (
+        f"{len(late)} of {given.rows} rows seen, after {', '.join(f'{s:.1f}' for s in late)} s"
+        if late
+        else "no row seen"
+    )
 
 
-def _sent(spark: Any, stream: Any, query: Any) -> dict[int, float]:
+def _sent(spark: Any, stream: Any, query: Any, given: argparse.Namespace) -> dict[int, float]:
     """Gives the stream its rows, and time for two batches; when each was given."""
-    time.sleep(SECONDS)
+    time.sleep(given.seconds)
     sent = {}
-    for value in range(ROWS):
+    for value in range(given.rows):
         sent[value] = time.time()
         stream.addData(spark._jvm.PythonUtils.toSeq([str(value)]))
         time.sleep(1)
-    until = time.time() + 2 * SECONDS
+    until = time.time() + 2 * given.seconds
     while time.time() < until and query.isActive:
         time.sleep(0.1)
     return sent
 
 
-def main() -> None:
+def options(arguments: Sequence[str] | None = None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.real_time_mode", description=__doc__.splitlines()[0])
+    parser.add_argument("--seconds", type=int, default=10, help="length of a batch (default 10)")
+    parser.add_argument("--rows", type=int, default=6, help="rows sent, one a second (default 6)")
+    return parser.parse_args(arguments)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    given = options(arguments)
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     builder: Any = SparkSession.builder.master("local[6]")
     for name, value in chosen_settings("local", 2, {}).items():
@@ -141,12 +153,13 @@ def main() -> None:
     try:
         for name in PIPELINES:
             for checked in (True, False):
-                found = measured(spark, folder, name, checked)
+                found = measured(spark, folder, name, checked, given)
                 print(f"{name}, {'checked' if checked else 'not checked'}: {found}", flush=True)
     finally:
         spark.stop()
         shutil.rmtree(folder, ignore_errors=True)
+    return 0
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -22,12 +22,12 @@ PARTS = ("startup", "reading", "three-hop", "q3", "q5")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    options = _options(arguments)
-    parts = options.only or PARTS
+    given = options(arguments)
+    parts = given.only or PARTS
     results: dict[str, Any] = {"freshet": __version__, "python": platform.python_version()}
 
     if "startup" in parts:
-        runs = startup.measure()
+        runs = startup.measure(given.cached)
         results["startup"] = dict(zip(("empty cache", "cached"), runs, strict=True))
         rows = [
             (phase, *(f"{run[phase]:,.2f}" if phase in run else "" for run in runs), f"{startup.WANTED.get(phase, '')}")
@@ -37,17 +37,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(markdown(titles, rows), end="\n\n", flush=True)
 
     if "reading" in parts:
-        read = list(reading.measure())
+        read = list(reading.measure(given.rows))
         results["reading"] = {what: {"freshet": own, "duckdb": peer} for what, own, peer in read}
-        lines = [(what, f"{own:,.0f}", "" if peer is None else f"{peer:,.0f}") for what, own, peer in read]
-        print(markdown((f"reading {reading.ROWS:,} rows, µs", "Freshet", "DuckDB"), lines), end="\n\n", flush=True)
+        print(reading.report(given.rows, read), end="\n\n", flush=True)
 
     if "three-hop" in parts:
-        if options.prototype:
-            print(f"{options.prototype}:\n", flush=True)
-            subprocess.run([sys.executable, options.prototype], check=True)
+        if given.prototype:
+            print(f"{given.prototype}:\n", flush=True)
+            subprocess.run([sys.executable, given.prototype], check=True)
             print(flush=True)
-        figures = list(three_hop.measure(options.sizes, options.edges))
+        figures = list(three_hop.measure(given.sizes, given.edges))
         results["three-hop"] = [f.as_json() for f in figures]
         print(figures_table(figures), end="\n\n", flush=True)
 
@@ -55,21 +54,23 @@ def main(arguments: Sequence[str] | None = None) -> int:
         f
         for query in ("q3", "q5")
         if query in parts
-        for f in tpch_streams.measure(query, options.scale, options.all_columns)
+        for f in tpch_streams.measure(query, given.scale, given.all_columns)
     ]
     if figures:
         results["tpch"] = [f.as_json() for f in figures]
         print(figures_table(figures), end="\n\n")
         print(f"Answers equal DuckDB's at {tpch_streams.CHECKS} points of each stream.")
 
-    if options.json:
-        Path(options.json).write_text(json.dumps(results, indent=2) + "\n")
+    if given.json:
+        Path(given.json).write_text(json.dumps(results, indent=2) + "\n")
     return 0
 
 
-def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
+def options(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="make bench", description="Speed of Freshet in one process, one thread.")
     parser.add_argument("--only", choices=PARTS, nargs="+", help="run these parts (default: all)")
+    parser.add_argument("--cached", action="store_true", help="startup: only with the kernels compiled so far")
+    parser.add_argument("--rows", type=int, default=reading.ROWS, help="reading: rows of the view")
     parser.add_argument(
         "--sizes", type=int, nargs="+", default=three_hop.SIZES, help="three-hop: changes a transaction"
     )

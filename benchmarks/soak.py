@@ -17,6 +17,7 @@ import shutil
 import sys
 import tempfile
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -156,7 +157,7 @@ def plot(samples: Samples, took: np.ndarray[tuple[int], np.dtype[np.float64]], f
         left.plot(changes, [sample[place] / 1e6 for sample in samples.taken], label=name)
     left.set(xlabel="million changes", ylabel="MB", ylim=0, title="A sliding window")
     left.legend()
-    groups = np.array_split(took, 200)
+    groups = np.array_split(took, min(200, len(took)))
     places = np.linspace(0, len(took) / 1e3, len(groups))
     right.semilogy(places, [g.max() for g in groups], label="worst")
     right.semilogy(places, [np.median(g) for g in groups], label="median")
@@ -168,14 +169,20 @@ def plot(samples: Samples, took: np.ndarray[tuple[int], np.dtype[np.float64]], f
     figure.savefig(file, metadata={"Date": None})
 
 
-def main() -> int:
-    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    options.add_argument("--changes", type=int, default=100_000_000)
-    options.add_argument("--window", type=int, default=200_000, help="rows of each table")
-    options.add_argument("--each", type=int, default=10_000, help="rows of a table inserted per transaction")
-    options.add_argument("--transactions", type=int, default=1_000_000, help="number of one-row transactions")
-    options.add_argument("--plot", type=Path, default=RESULTS / "soak.svg")
-    given = options.parse_args()
+def options(arguments: Sequence[str] | None = None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        prog="make soak", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--changes", type=int, default=100_000_000)
+    parser.add_argument("--window", type=int, default=200_000, help="rows of each table")
+    parser.add_argument("--each", type=int, default=10_000, help="rows of a table inserted per transaction")
+    parser.add_argument("--transactions", type=int, default=1_000_000, help="number of one-row transactions")
+    parser.add_argument("--plot", type=Path, default=RESULTS / "soak.svg")
+    return parser.parse_args(arguments)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    given = options(arguments)
     freshet.connect()
     folder = Path(tempfile.mkdtemp(prefix="freshet-soak-"))
     try:

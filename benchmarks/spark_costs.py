@@ -18,6 +18,7 @@ import argparse
 import os
 import shutil
 import statistics
+import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -86,18 +87,23 @@ def spent() -> float:
     return total
 
 
-def main(arguments: Sequence[str] | None = None) -> None:
+def options(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--scale", type=float, default=0.05, help="TPC-H scale factor (default 0.05)")
     parser.add_argument("--batches", type=int, default=12, help="micro-batches (default 12)")
     parser.add_argument("--start", action="store_true", help="only the start of a session and its first batch")
     parser.add_argument("--pause", type=float, help="only batches of one change, and one after so many seconds")
-    options = parser.parse_args(arguments)
+    return parser.parse_args(arguments)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    given = options(arguments)
     folder = Path(tempfile.mkdtemp(prefix="freshet-costs-"))
     try:
-        _measure(options, folder)
+        _measure(given, folder)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
+    return 0
 
 
 def _measure(options: argparse.Namespace, folder: Path) -> None:
@@ -264,4 +270,4 @@ def _report(found: dict[str, list[float]], changes: float) -> None:
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

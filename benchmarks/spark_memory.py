@@ -32,19 +32,24 @@ from freshet.spark import maintain
 from freshet.state.kernel_cache import compile_kernels
 
 AHEAD = 4  # files beyond the batch that runs
-FULL = 10  # samples from one full collection to the next
+FULL = 10  # samples from one full collection to the next; fewer in a short run
+LEAST = 4  # samples that can be judged
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
+def options(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--batches", type=int, default=400, help="micro-batches (default 400)")
     parser.add_argument("--window", type=int, default=20_000, help="rows of each table (default 20,000)")
     parser.add_argument("--each", type=int, default=1_000, help="rows replaced by a micro-batch (default 1,000)")
     parser.add_argument("--seconds", type=float, help="end after so many seconds")
-    options = parser.parse_args(arguments)
+    return parser.parse_args(arguments)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    given = options(arguments)
     folder = Path(tempfile.mkdtemp(prefix="freshet-memory-"))
     try:
-        return _judged(_run(options, folder))
+        return _judged(_run(given, folder))
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
@@ -72,6 +77,7 @@ def _run(options: argparse.Namespace, folder: Path) -> list[dict[str, float]]:
 def _watched(spark: Any, query: Any, folder: Path, options: argparse.Namespace) -> list[dict[str, float]]:
     """Feeds the query, and takes a sample after each micro-batch."""
     fed, done, samples = 1, -1, list[dict[str, float]]()
+    full = min(FULL, max(1, options.batches // 20))
     end = time.monotonic() + (options.seconds or 1e9)
     while done + 1 < options.batches and time.monotonic() < end:
         while fed < min(done + 1 + AHEAD, options.batches):
@@ -85,7 +91,7 @@ def _watched(spark: Any, query: Any, folder: Path, options: argparse.Namespace) 
             time.sleep(0.02)
             continue
         done = int(last.batchId)
-        samples.append(_sample(spark, len(samples) % FULL == 0))
+        samples.append(_sample(spark, len(samples) % full == 0))
         if len(samples) % 20 == 0:
             shown = "  ".join(f"{name} {samples[-1][name] / 1e6:,.0f} MB" for name in ("java", "driver", "workers"))
             print(f"batch {done:>5}  {shown}", file=sys.stderr, flush=True)
@@ -129,11 +135,17 @@ def _sample(spark: Any, full: bool) -> dict[str, float]:
 
 def _judged(samples: list[dict[str, float]]) -> int:
     grew = 0
+    if not samples:
+        print("no samples; give it more --batches", file=sys.stderr)
+        return 1
     most = max(int(sample["processes"]) for sample in samples)
     print(f"Python processes at most: {most}; at the end: {int(samples[-1]['processes'])}")
     print(f"\n{'':10}{'plateau':>12}{'later':>12}{'ratio':>8}")
     for name in ("heap", "java", "driver", "workers"):
         values = [sample[name] for sample in samples if name in sample]
+        if len(values) < LEAST:
+            print(f"{name:10}too few samples; give it more --batches")
+            continue
         plateau, later = max(values[len(values) // 4 : len(values) // 2]), max(values[len(values) // 2 :])
         grew += later > MOST * plateau
         print(f"{name:10}{plateau / 1e6:>9,.0f} MB{later / 1e6:>9,.0f} MB{later / plateau:>8.2f}")

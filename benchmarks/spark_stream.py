@@ -28,10 +28,10 @@ from freshet.state.kernel_cache import compile_kernels
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    options = _options(arguments)
+    given = options(arguments)
     folder = Path(tempfile.mkdtemp(prefix="freshet-bench-"))
     try:
-        _run(options, folder)
+        _run(given, folder)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
     return 0
@@ -156,7 +156,7 @@ def _one_change(
     return stored, min(p.durationMs["triggerExecution"] for p in _progress) / 1000
 
 
-def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
+def options(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="make bench-spark", description="TPC-H Q3 as a FIFO stream on Spark.")
     parser.add_argument("--scale", type=float, default=1.0, help="TPC-H scale factor (default 1)")
     parser.add_argument("--batch", type=int, default=1_000_000, help="changes a micro-batch (default 1,000,000)")

@@ -14,7 +14,9 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from decimal import Decimal
+from functools import partial
 from typing import Any
 
 #: The limit for each phase with compiled kernels.
@@ -26,24 +28,37 @@ WANTED = {
     "a Spark worker, until its first row": 0.2,
 }
 
+_TABLES = (
+    "CREATE TABLE customer (id BIGINT PRIMARY KEY, name STRING)",
+    "CREATE TABLE orders (id BIGINT PRIMARY KEY, customer BIGINT, total DECIMAL(10,2))",
+)
+_QUERY = (
+    "SELECT name, COUNT(*) AS orders, SUM(total) AS total "
+    "FROM customer JOIN orders ON orders.customer = customer.id GROUP BY name"
+)
 
-def measure() -> list[dict[str, float]]:
-    """Seconds of each phase, for an empty cache and then for a filled one."""
+
+def measure(cached: bool = False) -> list[dict[str, float]]:
+    """Seconds of each phase, for an empty cache and then for a filled one. `cached`: with the cache of this user, and
+    nothing for an empty one."""
+    if cached:
+        _compile()
+        return [{}, _phases(dict(os.environ), 3) | _of_spark()]
     with tempfile.TemporaryDirectory() as folder:
         environment = {**os.environ, "FRESHET_CACHE": folder}
-        phases = []
-        for runs in (1, 3):  # compiling is done once
-            here = {
-                "import freshet": _spent([sys.executable, "-c", "import freshet"], environment),
-                "freshet --help": _spent([sys.executable, "-m", "freshet.cli", "--help"], environment),
-            }
-            command = [sys.executable, "-m", "benchmarks.startup"]
-            done = [subprocess.run(command, env=environment, check=True, stdout=subprocess.PIPE) for _ in range(runs)]
-            measured = [json.loads(run.stdout) for run in done]
-            phases.append(here | {phase: min(each[phase] for each in measured) for phase in measured[0]})
-        if importlib.util.find_spec("pyspark") is not None:
-            phases[1] |= _in_a_worker()
-        return phases
+        empty, filled = _phases(environment, 1), _phases(environment, 3)  # compiling is done once
+        return [empty, filled | _of_spark()]
+
+
+def _phases(environment: dict[str, str], runs: int) -> dict[str, float]:
+    here = {
+        "import freshet": _spent([sys.executable, "-c", "import freshet"], environment),
+        "freshet --help": _spent([sys.executable, "-m", "freshet.cli", "--help"], environment),
+    }
+    command = [sys.executable, "-m", "benchmarks.startup"]
+    done = [subprocess.run(command, env=environment, check=True, stdout=subprocess.PIPE) for _ in range(runs)]
+    measured = [json.loads(run.stdout) for run in done]
+    return here | {phase: min(each[phase] for each in measured) for phase in measured[0]}
 
 
 def _spent(command: list[str], environment: dict[str, str]) -> float:
@@ -89,41 +104,67 @@ def _this_process() -> dict[str, float]:
     return spent
 
 
+def _compile() -> None:
+    from freshet.state.kernel_cache import compile_kernels
+
+    compile_kernels()
+
+
 def _quickstart(db: Any) -> None:
     """The README's example, up to its first answer."""
-    db.execute("CREATE TABLE customer (id BIGINT PRIMARY KEY, name STRING)")
-    db.execute("CREATE TABLE orders (id BIGINT PRIMARY KEY, customer BIGINT, total DECIMAL(10,2))")
-    view = db.create_view(
-        "spending",
-        "SELECT name, COUNT(*) AS orders, SUM(total) AS total "
-        "FROM customer JOIN orders ON orders.customer = customer.id GROUP BY name",
-    )
+    for table in _TABLES:
+        db.execute(table)
+    view = db.create_view("spending", _QUERY)
     db.apply({"customer": [(1, "Ada")], "orders": [(10, 1, "25.00")]})
     assert view.to_arrow().num_rows == 1
 
 
-def _in_a_worker() -> dict[str, float]:
+def _of_spark() -> dict[str, float]:
+    if importlib.util.find_spec("pyspark") is None:
+        return {}
     from freshet.spark import session
 
+    _compile()  # as `maintain` does before there are workers
     spark = session("local[1]", shards=1)
     try:
-        frame = spark.range(1).repartition(1).mapInArrow(_worker, "seconds double")
+        frame = spark.range(1).repartition(1).mapInArrow(partial(worker, job()), "seconds double, loaded string")
         (row,) = frame.collect()
+        assert not row.loaded, f"workers begin without {row.loaded}"
         return {"a Spark worker, until its first row": float(row.seconds)}
     finally:
         spark.stop()
 
 
-def _worker(batches: Iterator[Any]) -> Iterator[Any]:
-    """The processor clock of a forked process begins at zero."""
-    import pyarrow as pa
+def job() -> Any:
+    from freshet.spark.maintain import compile_job
 
-    from freshet.state.kernel_cache import KERNELS
+    return compile_job(_QUERY, ";".join(_TABLES), 1, None)
+
+
+def worker(job: Any, batches: Iterable[Any]) -> Iterator[Any]:
+    """The seconds until the first row, and what of Freshet a micro-batch of a view loads after that. The processor
+    clock of a forked process begins at zero."""
+    import pyarrow as pa
 
     for _ in batches:
         pass
-    assert KERNELS.attached() == len(KERNELS.all), "the engine is loaded"
-    yield pa.RecordBatch.from_pydict({"seconds": [time.process_time()]})
+    seconds, before = time.process_time(), _loaded()
+
+    from benchmarks.local_job import LocalJob
+
+    customer = pa.table({"id": [1], "name": ["Ada"], "_weight": [1]})
+    orders = pa.table({"id": [10], "customer": [1], "total": [Decimal("25.00")], "_weight": [1]})
+    (answer,) = LocalJob(job).apply({"customer": customer, "orders": orders}).values()
+    assert answer.num_rows == 1
+    yield pa.RecordBatch.from_pydict({"seconds": [seconds], "loaded": [", ".join(sorted(_loaded() - before))]})
+
+
+def _loaded() -> set[str]:
+    """The modules of Freshet and the kernels that this process has."""
+    from freshet.state.kernel_cache import KERNELS
+
+    modules = {name for name in sys.modules if name.partition(".")[0] == "freshet"}
+    return modules | {kernel.name for kernel in KERNELS.all if kernel.dispatcher.overloads}
 
 
 if __name__ == "__main__":

@@ -39,21 +39,25 @@ def opened(queries: Sequence[str], scale: float, threads: int) -> Database:
     return db
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
+def options(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.threads", description=__doc__)
     parser.add_argument("--scale", type=float, default=0.05)
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--size", type=int, default=10_000, help="changes in a transaction")
     parser.add_argument("--views", type=int, default=8)
-    options = parser.parse_args(arguments)
-    queries = [variant(NUMBERS[i % len(NUMBERS)], 20 * i) for i in range(options.views)]
-    databases = [opened(queries, options.scale, threads) for threads in (1, options.threads)]
-    moving = tpch.generate(options.scale, ("orders", "lineitem"))
+    return parser.parse_args(arguments)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    given = options(arguments)
+    queries = [variant(NUMBERS[i % len(NUMBERS)], 20 * i) for i in range(given.views)]
+    databases = [opened(queries, given.scale, threads) for threads in (1, given.threads)]
+    moving = tpch.generate(given.scale, ("orders", "lineitem"))
     window = order_window(moving["orders"], moving["lineitem"], 0.2)
     kept = {name: [*databases[0].query(f"SELECT * FROM {name} LIMIT 0").column_names, "_weight"] for name in moving}
     wall: list[list[float]] = [[], []]
     processor: list[list[float]] = [[], []]
-    for changes in watched(window.transactions(options.size), "threads", len(window)):
+    for changes in watched(window.transactions(given.size), "threads", len(window)):
         own = {name: table.select(kept[name]) for name, table in changes.items()}
         for i, db in enumerate(databases):
             begun, used = time.perf_counter(), time.process_time()
@@ -63,8 +67,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for i in range(len(queries)):
         assert databases[0].view(f"v{i}").count() == databases[1].view(f"v{i}").count()
     ratios = [one / several for one, several in zip(*wall, strict=True)]
-    print(f"{len(queries)} views, {len(ratios)} transactions of {options.size:,} changes, TPC-H at {options.scale}")
-    for i, threads in enumerate((1, options.threads)):
+    print(f"{len(queries)} views, {len(ratios)} transactions of {given.size:,} changes, TPC-H at {given.scale}")
+    for i, threads in enumerate((1, given.threads)):
         rate = len(window) / sum(wall[i])
         print(f"{threads} thread(s): {rate:12,.0f} changes/s of wall time, {sum(processor[i]):.2f} s of processor time")
     print(f"faster: {sum(wall[0]) / sum(wall[1]):.2f} x in all, {median(ratios):.2f} x in the median transaction")

@@ -110,18 +110,22 @@ def _stream(tables: dict[str, pa.Table], scale: float) -> OrderWindow | TableWin
     return replace(window, **read)
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
+def options(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="make bench-tpch", description=__doc__.splitlines()[0])
     parser.add_argument("--only", type=int, nargs="+", default=range(1, 23), help="queries to run (default: all 22)")
     parser.add_argument("--scale", type=float, default=0.1, help="scale factor")
     parser.add_argument("--checks", type=int, default=CHECKS, help="points at which the answer is compared")
     parser.add_argument("--clock", choices=CLOCKS, default="wall", help="cpu: for a machine that does other work")
     parser.add_argument("--json", metavar="FILE", help="write the results there as well")
-    options = parser.parse_args(arguments)
+    return parser.parse_args(arguments)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    given = options(arguments)
     figures: list[tuple[Figures, Figures]] = []
-    for number in options.only:
+    for number in given.only:
         whole, single = measure(
-            f"q{number}", options.scale, sql=tpch.official(number), checks=options.checks, clock=options.clock
+            f"q{number}", given.scale, sql=tpch.official(number), checks=given.checks, clock=given.clock
         )
         figures.append((whole, single))
         print(f"q{number}: {whole.updates_per_second:,.0f} updates/s", file=sys.stderr, flush=True)
@@ -140,11 +144,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     rates = [whole.updates_per_second for whole, _ in figures]
     rows.append(("geometric mean", f"{np.exp(np.log(rates).mean()):,.0f}", "", "", "", ""))
     print(markdown(header, rows))
-    if options.checks:
-        print(f"\nAnswers equal DuckDB's at {options.checks} points of each stream.")
-    if options.json:
+    if given.checks:
+        print(f"\nAnswers equal DuckDB's at {given.checks} points of each stream.")
+    if given.json:
         lines = [[whole.as_json(), single.as_json()] for whole, single in figures]
-        Path(options.json).write_text(json.dumps(lines, indent=2) + "\n")
+        Path(given.json).write_text(json.dumps(lines, indent=2) + "\n")
     return 0
 
 

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 import freshet
-from freshet.database import one_off
+from freshet.database import grouped, one_off
 from freshet.database.via_duckdb import DuckDB, duckdb_query
 from freshet.logical.query import AnyQuery, is_query
 from freshet.sql.parse import bind_all
@@ -47,6 +47,7 @@ NOT_HANDED = [
 @pytest.fixture
 def db(monkeypatch: pytest.MonkeyPatch) -> Iterator[freshet.Database]:
     monkeypatch.setattr(one_off, "LARGE", 0)
+    monkeypatch.setattr(grouped, "MOST_GROUPED", -1)
     with freshet.connect() as db:
         db.execute(DDL)
         yield db

@@ -16,7 +16,7 @@ import duckdb
 import pyarrow as pa
 
 import freshet
-from freshet.database import one_off
+from freshet.database import grouped, one_off
 from freshet.database.db import inside
 from tests.fuzz.choices import Choices
 from tests.oracle import oracle_connection, same_bag
@@ -26,13 +26,14 @@ COMPARED = ("=", "=", "=", "<", ">=", "<>")
 
 @contextmanager
 def handing_over() -> Iterator[None]:
-    """Queries go to DuckDB wherever it is known to agree, however few rows they read."""
-    large = one_off.LARGE
-    one_off.LARGE = 0
+    """Queries go to DuckDB wherever it is known to agree, however few rows they read, and no rows are grouped in a
+    scan."""
+    large, most = one_off.LARGE, grouped.MOST_GROUPED
+    one_off.LARGE, grouped.MOST_GROUPED = 0, -1
     try:
         yield
     finally:
-        one_off.LARGE = large
+        one_off.LARGE, grouped.MOST_GROUPED = large, most
 
 
 def index(choices: Choices, db: freshet.Database) -> None:

@@ -3,9 +3,10 @@
 Law: a view's answer equals its query over the current tables, so a query may read the answer in place of that query. A
 query that only reads one table or view, filters, computes, sorts and limits builds no state: rows are found by a key
 that the condition fixes, or enumerated until there are enough. Every condition is checked on every row in any case,
-however the row was found. DuckDB answers a query over many rows, if it is installed and known to give the same answer
-(via_duckdb.py). Other queries become temporary views over tables and over the answers of views. An answer that is much
-larger than the tables below it is not stored even then: the query reads those tables instead.
+however the row was found. Arrow groups the rows of such a query, unless there are many (grouped.py). DuckDB answers a
+query over many rows, if it is installed and known to give the same answer (via_duckdb.py). Other queries become
+temporary views over tables and over the answers of views. An answer that is much larger than the tables below it is not
+stored even then: the query reads those tables instead.
 """
 
 from __future__ import annotations
@@ -18,24 +19,24 @@ import pyarrow as pa
 
 from freshet.budget import Memory, given, hold, metered
 from freshet.database.access import Access
+from freshet.database.bound_queries import BoundQueries, BoundQuery
+from freshet.database.grouped import UnfitError, are_few
 from freshet.database.prepared import Prepared, form_of
 from freshet.database.reading import BATCH, as_schema
-from freshet.database.scan import Scan, scan_of
+from freshet.database.scan import Scan
 from freshet.database.state import State
 from freshet.database.state_copy import Reading, StateCopy, read
-from freshet.database.stored import StoredViews
-from freshet.database.via_duckdb import DuckDB, DuckDBQuery, duckdb_query, installed
+from freshet.database.via_duckdb import DuckDB, DuckDBQuery, installed
 from freshet.engine.core import tables_of
 from freshet.engine.maintained import Maintained, Outlet
 from freshet.engine.operators import maintain
 from freshet.engine.table import Table
 from freshet.errors import ChangeError, EvaluationError
-from freshet.logical.query import AnyQuery, Field, RecursiveRows, TableSchema, children, is_query, key
+from freshet.logical.query import AnyQuery, Field, RecursiveRows, TableSchema, children, key
 from freshet.plans import build_plan
 from freshet.plans.model import AnyPlan, schemas
 from freshet.scalar.arrow import to_batches
 from freshet.scalar.column import Column
-from freshet.sql.parse import bind_all
 from freshet.sql.source import Statement
 from freshet.state.arena import Arena, Scope
 from freshet.state.strings import StringPool
@@ -73,7 +74,7 @@ class _Collected:
 class OneOffQueries:
     def __init__(self, access: Access) -> None:
         self._access, self._state = access, access.state
-        self._prepared = Prepared(access)
+        self._prepared, self._bound = Prepared(access), BoundQueries(access.state)
         self._connected: DuckDB | None = None
 
     def ask(self, statement: Statement) -> pa.Table:
@@ -84,7 +85,7 @@ class OneOffQueries:
             return known
         while True:
             try:
-                answer = self._read(lambda alone: self._bound(statement, inlined, alone))
+                answer = self._read(lambda *how: self._asked(statement, inlined, *how))
                 break
             except _LargeError as e:
                 inlined.add(e.view)
@@ -95,32 +96,36 @@ class OneOffQueries:
 
     def answer(self, query: AnyQuery) -> pa.Table:
         """The answer to a query that is part of a change."""
-        return self._read(lambda alone: self._reading(query, set(), alone))
+        return self._read(lambda *how: self._reading(BoundQuery(query), *how))
 
-    def _read(self, begin: Callable[[bool], Reading[pa.Table | _Collected]]) -> pa.Table:
-        """The answer, also if DuckDB gives none."""
-        alone = metered() or self._state.memory.limit is not None or not installed()
-        outcome = read(self._state, lambda: begin(alone))
+    def _read(self, begin: Callable[[bool, bool], Reading[pa.Table | _Collected]]) -> pa.Table:
+        """The answer, also if the rows cannot be grouped in a scan, or DuckDB gives none."""
+        alone, fit = metered() or self._state.memory.limit is not None or not installed(), True
+        try:
+            outcome = read(self._state, lambda: begin(alone, True))
+        except UnfitError:
+            fit = False
+            outcome = read(self._state, lambda: begin(alone, False))
         if isinstance(outcome, _Collected):
             answer = self._duckdb().answer(outcome.for_duckdb.sql, outcome.tables, outcome.schema)
             if answer is not None:
                 return answer
-            outcome = read(self._state, lambda: begin(True))
+            outcome = read(self._state, lambda: begin(True, fit))
         assert isinstance(outcome, pa.Table)
         return outcome
 
-    def _bound(self, statement: Statement, inlined: set[str], alone: bool) -> Reading[pa.Table | _Collected]:
+    def _asked(self, statement: Statement, inlined: set[str], alone: bool, fit: bool) -> Reading[pa.Table | _Collected]:
         self._access.check_open()
-        catalog = StoredViews.over(self._state.catalog, inlined)
-        (query,) = bind_all([statement], catalog)
-        assert is_query(query)
-        return self._reading(query, catalog.stored, alone)
+        return self._reading(self._bound.bound(statement, inlined), alone, fit)
 
-    def _reading(self, query: AnyQuery, stored: set[str], alone: bool) -> Reading[pa.Table | _Collected]:
-        """How a query is answered; `stored`: the views that it reads as tables; `alone`: not by DuckDB. Called under
-        the state's lock."""
-        scan, state = scan_of(query), self._state
-        for_duckdb = None if alone or scan is not None or not self._is_large(query, stored) else duckdb_query(query)
+    def _reading(self, bound: BoundQuery, alone: bool, fit: bool) -> Reading[pa.Table | _Collected]:
+        """How a query is answered; `alone`: not by DuckDB; `fit`: rows may be grouped in a scan. Called under the
+        state's lock."""
+        query, stored, state = bound.query, bound.stored, self._state
+        rows = self._rows_below(query, stored)
+        grouped = bound.grouped if fit and bound.scan is None and are_few(rows) else None
+        scan = bound.scan if grouped is None else grouped.read
+        for_duckdb = None if alone or scan is not None or rows < LARGE else bound.for_duckdb
         plan = None if scan is not None or for_duckdb is not None else build_plan(query, _counts(state, stored))
         if for_duckdb is not None:
             named = set(for_duckdb.tables)
@@ -139,7 +144,8 @@ class OneOffQueries:
                     }
                     return _Collected(for_duckdb, tables, as_schema(fields))
                 if scan is not None:
-                    return _table(fields, _scanned(scan, world, stored))
+                    found = _scanned(scan, world, stored)
+                    return _table(fields, found if grouped is None else grouped.answer(found))
                 with _made(state.memory, _root(plan), world, below) as kept:
                     return _table(fields, kept.batches(BATCH))
 
@@ -153,13 +159,13 @@ class OneOffQueries:
 
         return Reading(tables, [o.scope.prefix for o in operators.values()], lambda: answer(here), there)
 
-    def _is_large(self, query: AnyQuery, stored: set[str]) -> bool:
-        """Whether it reads many rows; an answer is assumed to have as many as the tables below its view."""
+    def _rows_below(self, query: AnyQuery, stored: frozenset[str]) -> int:
+        """How many rows it reads; an answer is assumed to have as many as the tables below its view."""
         rows, tables = 0, self._state.core.tables
         for name in _named(query):
             below = tables_of(self._access.views.named[name].plan.root) if name in stored else {name}
             rows += sum(tables[table].tuples.live for table in below)
-        return rows >= LARGE
+        return rows
 
     def _duckdb(self) -> DuckDB:
         if self._connected is None:
@@ -201,7 +207,7 @@ def _root(plan: AnyPlan | None) -> AnyPlan:
     return plan
 
 
-def _counts(state: State, stored: set[str]) -> dict[str, float]:
+def _counts(state: State, stored: frozenset[str]) -> dict[str, float]:
     """Row counts of tables and answers, which the planner uses as the numbers of their changes."""
     counts = state.row_counts()
     return counts | dict.fromkeys(stored, max(counts.values(), default=1.0)) if counts else counts
@@ -229,7 +235,7 @@ def _table(fields: tuple[Field, ...], parts: Iterator[list[Column]]) -> pa.Table
     return pa.Table.from_batches(batches, schema)
 
 
-def _scanned(scan: Scan, world: _World, stored: set[str]) -> Iterator[list[Column]]:
+def _scanned(scan: Scan, world: _World, stored: frozenset[str]) -> Iterator[list[Column]]:
     name = scan.source.name.lower()
     if name in stored:
         return scan.of_view(world.view(name), world.pool)

@@ -16,7 +16,7 @@ import numpy as np
 from freshet.budget import hold, look
 from freshet.database.lookup import key_row
 from freshet.engine.maintained import Maintained
-from freshet.engine.sorted import sorted_places, whole
+from freshet.engine.sorted import first_places, sorted_places, whole
 from freshet.engine.table import Table
 from freshet.logical.query import AnyQuery, Field, Query, Sorted, TableSchema, TopK
 from freshet.scalar.column import Column
@@ -52,8 +52,8 @@ class Scan:
         key = self._fixed(self.source.primary_key, table.pool)
         if key is not None:
             slots = np.empty(0, np.int32) if len(key) == 0 else table.tuples.find(key)
-            return self._answer(self._of_slots(table, slots[slots >= 0]))
-        return self._answer(self._of_slots(table, table.tuples.slots()))
+            return self.answer(self._of_slots(table, slots[slots >= 0]))
+        return self.answer(self._of_slots(table, table.tuples.slots()))
 
     def of_view(self, view: Maintained, pool: StringPool) -> Iterator[list[Column]]:
         """The answer over a view, whose rows are looked up by its keys and indexes."""
@@ -61,9 +61,9 @@ class Scan:
             key = self._fixed(finder.columns, pool)
             if key is not None:
                 rows = finder.find(key) if len(key) else []
-                return self._answer(self._of_columns(rows))
+                return self.answer(self._of_columns(rows))
         ordered = view.unordered if self.order else view.batches
-        return self._answer(part for columns in ordered(self._at_a_time()) for part in self._of_columns(columns))
+        return self.answer(part for columns in ordered(self._at_a_time()) for part in self._of_columns(columns))
 
     def _at_a_time(self) -> int:
         """Rows to enumerate at a time: no more than needed, if every row is in the answer."""
@@ -112,7 +112,8 @@ class Scan:
 
     # Order and LIMIT -----------------------------------------------------------------------------------------------
 
-    def _answer(self, parts: Iterator[list[Column]]) -> Iterator[list[Column]]:
+    def answer(self, parts: Iterator[list[Column]]) -> Iterator[list[Column]]:
+        """The answer from the outputs of rows that satisfy the conditions."""
         last = None if self.limit is None else self.offset + self.limit
         if last == 0 or self.limit == 0:
             return
@@ -151,7 +152,7 @@ class Scan:
 
 def _first(parts: Sequence[Sequence[Column]], order: Sequence[SortKey], last: int | None) -> list[Column]:
     columns = [whole([part[i] for part in parts]) for i in range(len(parts[0]))]
-    places = sorted_places(columns, order)[:last]
+    places = sorted_places(columns, order) if last is None else first_places(columns, order, last)
     return [c.take(places) for c in columns]
 
 

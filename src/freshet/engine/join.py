@@ -253,6 +253,10 @@ class Join:
         """All results, `rows` at a time."""
         return self.results.answer(self.orders[0], rows)
 
+    def alive(self, rows: int) -> Iterator[tuple[Slots, Int64s]]:
+        """The alive tuples of the root and their weights, `rows` at a time."""
+        return self.results.alive(rows)
+
     def count(self) -> int:
         return self.results.count(self.orders[0])
 

@@ -21,6 +21,8 @@ from freshet.state.rows import TOO_MANY_COPIES, Rows
 from freshet.state.tree_table import ALIVE
 from freshet.state.tuples import Slots
 
+_SPAN = 1 << 16  # slots looked through at a time, at least
+
 
 class JoinResults:
     """`types`: of the columns that results are made of."""
@@ -83,11 +85,20 @@ class JoinResults:
         """All results, `rows` at a time, from the root's alive tuples, along an order that starts there."""
         if self.tree.stale:
             self.tree.refresh()
-        root, buffers = self.tree.nodes[0], Buffers.make(rows, order.width)
-        for start in range(0, root.source.tuples.used, 1 << 20):
-            part = root.status.data[start : min(start + (1 << 20), root.source.tuples.used)]
+        buffers = Buffers.make(rows, order.width)
+        for tuples, weights in self.alive(1 << 20):
+            yield from self.rows(order, tuples, weights, buffers)
+
+    def alive(self, rows: int) -> Iterator[tuple[Slots, Int64s]]:
+        """The alive tuples of the root and their weights, at most `rows` at a time."""
+        root, span = self.tree.nodes[0], max(rows, _SPAN)
+        for start in range(0, root.source.tuples.used, span):
+            look()
+            part = root.status.data[start : min(start + span, root.source.tuples.used)]
             alive = (np.flatnonzero(part >= ALIVE) + start).astype(np.int32)
-            yield from self.rows(order, alive, self.weights_of(0, alive, 1), buffers)
+            for first in range(0, len(alive), rows):
+                tuples = alive[first : first + rows]
+                yield tuples, self.weights_of(0, tuples, 1)
 
     def count(self, order: Order) -> int:
         """The number of results, added up from the leaves instead of enumerated: in 64 bits if a computation in doubles

@@ -317,19 +317,38 @@ class Select(Maintained):
         elif self.passing is not None:
             for part in self.passing.answer():
                 yield from self._shown(part, rows)
+        elif self.join is not None and self._reads_one_table():
+            for slots, weights in self.join.alive(rows):
+                yield from self._of_table(slots, weights, rows)
         elif self.join is not None:
             for part in self.join.answer(rows):
                 yield from self._shown(part, rows)
         else:
             yield from self._constant()
 
+    def _reads_one_table(self) -> bool:
+        """Whether each tuple of one table is a row of the answer, and nothing else is checked on it."""
+        plan = self.plan
+        return len(plan.nodes) == 1 and not (plan.nodes[0].generalized or plan.residual or plan.copies)
+
+    def _of_table(self, slots: Slots, weights: Int64s, rows: int) -> Iterator[list[Column]]:
+        """The rows of such tuples, column by column from where they are stored; in several parts if they have much
+        text."""
+        read = self.sources[0].reader(slots)
+        try:
+            columns = [evaluate(o, read, len(slots)) for o in self.plan.outputs]
+        except TooMuchTextError:
+            if len(slots) == 1:
+                raise
+            half = len(slots) // 2
+            yield from self._of_table(slots[:half], weights[:half], rows)
+            yield from self._of_table(slots[half:], weights[half:], rows)
+            return
+        yield from _repeated(columns, weights, rows)
+
     def _shown(self, part: Rows, rows: int) -> Iterator[list[Column]]:
         for columns, weights in self._valued(part):
-            if (weights == 1).all():
-                yield columns
-                continue
-            for copies in repeated(weights, rows):
-                yield from _taken(columns, copies)
+            yield from _repeated(columns, weights, rows)
 
     def _valued(self, part: Rows) -> Iterator[tuple[list[Column], Int64s]]:
         """The outputs of join results, and the weight of each; in several parts if they have much text."""
@@ -487,6 +506,15 @@ class Select(Maintained):
     def own_work(self) -> Work:
         own = super().own_work()
         return own if self.join is None else own + Work.kept(self.join.work.data)
+
+
+def _repeated(columns: list[Column], weights: Int64s, rows: int) -> Iterator[list[Column]]:
+    """Each row as often as its weight says."""
+    if (weights == 1).all():
+        yield columns
+        return
+    for copies in repeated(weights, rows):
+        yield from _taken(columns, copies)
 
 
 def _taken(columns: Sequence[Column], rows: Int64s) -> Iterator[list[Column]]:

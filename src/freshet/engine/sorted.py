@@ -30,6 +30,8 @@ from freshet.state.arrays import Int64s, values_of
 from freshet.state.rows import Rows, consolidated, joined
 from freshet.state.strings import StringPool
 
+_FEW = 8  # rows for each one wanted, from which not all are sorted
+
 
 @keeps(SortPlan)
 class SortOperator(Maintained):
@@ -94,6 +96,34 @@ class SortOperator(Maintained):
 
 def sorted_places(columns: Sequence[Column], order: Sequence[SortKey]) -> Int64s:
     """The positions of rows in sorted order; the sort is stable."""
+    return np.lexsort(_keys(columns, order)[::-1])
+
+
+def first_places(columns: Sequence[Column], order: Sequence[SortKey], most: int) -> Int64s:
+    """The first positions of `sorted_places`. A column is compared only on rows that tie, in the columns before it,
+    with the last row wanted."""
+    rows = len(columns[0])
+    if most * _FEW > rows:
+        return sorted_places(columns, order)[:most]
+    wanted = most
+    certain, tied = list[Int64s](), np.arange(rows)
+    for each in order:
+        keys = _keys([columns[each.column].take(tied)], [replace(each, column=0)])
+        while keys and len(tied) > most:
+            key = keys.pop(0)
+            last = np.partition(key, most - 1)[most - 1]
+            certain.append(tied[key < last])
+            most -= len(certain[-1])
+            ties = key == last
+            tied, keys = tied[ties], [k[ties] for k in keys]
+        if len(tied) <= most:
+            break
+    places = np.sort(np.concatenate([*certain, tied]))
+    return places[sorted_places([c.take(places) for c in columns], order)[:wanted]]
+
+
+def _keys(columns: Sequence[Column], order: Sequence[SortKey]) -> list[Any]:
+    """What rows are compared by, the most significant first."""
     keys: list[Any] = []
     for key in order:
         column = columns[key.column]
@@ -102,7 +132,7 @@ def sorted_places(columns: Sequence[Column], order: Sequence[SortKey]) -> Int64s
             keys.append(column.valid if key.nulls_first else ~column.valid)
             values = [np.where(column.valid, v, v.dtype.type(0)) for v in values]
         keys += [~v for v in values] if key.descending else values
-    return np.lexsort(keys[::-1])
+    return keys
 
 
 def _comparable(column: Column) -> list[Any]:

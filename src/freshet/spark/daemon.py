@@ -22,10 +22,15 @@ import freshet.spark.snapshot  # noqa: F401  (imported for the forked workers)
 from freshet.state.kernel_cache import KERNELS
 
 
-def main() -> None:
+def prepare() -> None:
+    """What every worker has when it is forked."""
     KERNELS.attach()
     gc.collect()
     gc.freeze()
+
+
+def main() -> None:
+    prepare()
     daemon.manager()
 
 

@@ -361,6 +361,7 @@ class ScalarBinder:
         if not function.deterministic and self.statement.now is None:
             remedy = "store its value with the row, by INSERT INTO ... SELECT or UPDATE"
             self.statement.refuse(f"function {function.name}, which is not deterministic, in a view", remedy, node)
+        self.statement.varies |= not function.deterministic
         if not node.expressions:
             self.statement.refuse(f"function {function.name} without arguments", "give it a column", node)
         args = [self.bind(part) for part in node.expressions]
@@ -397,6 +398,7 @@ class ScalarBinder:
         if isinstance(node, (exp.CurrentTimestamp, exp.CurrentDate)) and node.this is not None:
             self.statement.refuse(sql_of(node), "leave out its argument; time is in UTC", node)
         at = self.statement.now
+        self.statement.varies = True
         now = Now(spot=self.statement.spot(node)) if at is None else Literal(types.TIMESTAMP, at)
         return functions.cast(now, types.DATE) if isinstance(node, exp.CurrentDate) else now
 

@@ -239,6 +239,7 @@ class Statement:
         self.once = False  # whether it is a one-time query, in which LIMIT without ORDER BY may return any rows
         self.functions: Mapping[str, PythonFunction] = {}
         self.now: int | None = None  # what NOW() is, where the statement runs once; else time passes
+        self.varies = False  # whether it may be bound to another query at another time
         self.final = _ends_final(tokens)
 
     def parse(self) -> exp.Expr:
