@@ -8,6 +8,7 @@ import random
 import threading
 from collections import Counter
 from collections.abc import Mapping
+from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -19,7 +20,10 @@ from pyspark.sql import DataFrame, SparkSession
 from freshet.errors import StateError
 from freshet.job import read_job
 from freshet.job.run import JobRun
+from freshet.logical.kinds import JoinKind
+from freshet.plans.model import QueryPlan
 from freshet.spark import growth, maintain, read_materialized, rebuild, snapshot
+from freshet.spark.job import Job, fingerprint
 from tests.oracle import duckdb_answer, same_bag
 from tests.spark.streams import Sum, batch, read_files, run, view_part, write_files
 
@@ -146,6 +150,37 @@ def test_other_shards_and_views(spark: SparkSession, tmp_path: Path) -> None:
     stream.run(changed, 2, rebuild=True)
     stream.write(2)
     stream.run(changed, 2)
+
+
+def test_a_checkpoint_with_a_wrong_plan_is_refused_and_can_be_rebuilt(spark: SparkSession, tmp_path: Path) -> None:
+    """Earlier versions took a row of which nothing is read to satisfy all comparisons if it satisfies the first."""
+    stream = Stream(spark, tmp_path, 7)
+    views = {
+        "near": "SELECT i.part FROM item i JOIN orders o ON i.orders = o.id AND i.n < o.total AND i.n < o.customer"
+    }
+    stream.write(2)
+    stream.run(views, 1)
+    path = stream.checkpoint / "freshet" / "query.json"
+    kept = json.loads(path.read_text())
+    job = wrongly_planned(Job.from_text(kept["job"]))
+    path.write_text(json.dumps({**kept, "job": job.to_text(), "fingerprint": fingerprint(job)}))
+    with pytest.raises(StateError, match=r"has planned some views wrongly.*\n.*give rebuild=True"):
+        stream.maintained(views, 1)
+    stream.write(1)
+    stream.run(views, 1, rebuild=True)
+    stream.write(1)
+    stream.run(views, 1)
+
+
+def wrongly_planned(job: Job) -> Job:
+    (operator,) = job.operators
+    assert isinstance(operator.plan, QueryPlan)
+    nodes = [
+        n if n.edge is None else replace(n, output=False, edge=replace(n.edge, kind=JoinKind.SEMI))
+        for n in operator.plan.nodes
+    ]
+    assert any(n.edge and n.edge.comparison and n.edge.comparison.second for n in nodes)
+    return replace(job, operators=(replace(operator, plan=replace(operator.plan, nodes=tuple(nodes))),))
 
 
 @pytest.mark.long

@@ -18,6 +18,7 @@ from pyspark.sql import DataFrame, SparkSession
 from freshet.errors import FreshetError, StateError
 from freshet.plans import Plan
 from freshet.plans.differences import describe_table, describe_view, named, plans_differ, table_differs, view_differs
+from freshet.plans.soundness import is_sound
 from freshet.spark.connect import is_remote, streams_read
 from freshet.spark.job import Job, fingerprint, restored
 from freshet.spark.sink.folder import Folder, LocalFolder, open_folder
@@ -197,6 +198,8 @@ def _differing(kept: Mapping[str, Any], now: Mapping[str, Any], asked: Requested
     yield from views
     if not views:
         yield from plans_differ(kept["views"], now["views"], asked.given)
+    if not all(is_sound(operator.plan) for operator in Job.from_text(kept["job"]).operators):
+        yield f"plans: Freshet {kept['freshet']} has planned some views wrongly, and their answers may be wrong"
 
 
 def _sources(spark: SparkSession, df: DataFrame) -> str:
