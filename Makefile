@@ -6,7 +6,7 @@ READY := $(VENV)/.ready
 CHECKED := src tests benchmarks examples hatch_build.py tools/docs_pages.py
 
 .DEFAULT_GOAL := help
-.PHONY: help setup java browser demo test test-long stress fuzz fuzz-claims fuzz-page fuzz-cli chaos chaos-spark fuzz-texts fuzz-spark slt tpcds docs dist lint types format bench bench-tpch bench-papers bench-peers bench-spark lock clean
+.PHONY: help setup java browser demo test test-long stress fuzz fuzz-joins fuzz-claims fuzz-page fuzz-cli chaos chaos-spark fuzz-texts fuzz-spark slt tpcds docs dist lint types format bench bench-tpch bench-papers bench-peers bench-spark lock clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
@@ -47,6 +47,9 @@ stress: setup ## threads over one database: checked memory, fences, then checked
 
 fuzz: setup ## 5,000 random queries and streams beside DuckDB (ARGS="--seed 7 --cases 100")
 	@$(BIN)/python -m tests.fuzz.run $(ARGS)
+
+fuzz-joins: setup ## random joins of three small tables, hundreds at a time, next to DuckDB (ARGS="--seed 7 --rounds 100")
+	@$(BIN)/python -m tests.fuzz.joins $(ARGS)
 
 fuzz-claims: setup ## what views pay over doubling streams, compared with what explain promises (ARGS="--seed 7 --cases 500")
 	@$(BIN)/python -m tests.fuzz.claims $(ARGS)

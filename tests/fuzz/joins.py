@@ -22,7 +22,8 @@ from tests.oracle import RunningSum, duckdb_answer, same_bag
 Row = tuple[int | None, ...]
 
 COLUMNS = {"r": ("k", "a", "b"), "s": ("k", "c", "d"), "t": ("k", "e", "f")}
-OPERATORS = ("=", "=", "=", "<", "<=", ">", ">=", "<>", "<=>")
+OPERATORS = ("=", "=", "=", "<=>", *("<", "<=", ">", ">=") * 2, "<>")
+VALUES = (None, *(0, 1, 2, 3) * 3)
 
 
 class Joins:
@@ -46,7 +47,7 @@ class Joins:
         shown = [role for role in roles if role in shown]
         if random.random() < 0.2:
             where.append(self.local(random.choice(shown)))
-        read = random.sample(shown, random.randint(1, len(shown)))
+        read = random.sample(shown, random.choice((1, len(shown))))
         condition = f" WHERE {' AND '.join(where)}" if where else ""
         return self.reading([f"{role}.{random.choice(COLUMNS[role])}" for role in read], f"{text}{condition}")
 
@@ -68,7 +69,7 @@ class Joins:
         random, parts = self.random, []
         if right in self.keyed and random.random() < 0.6:
             parts.append(f"{self.column(random.choice(left))} = {right}.k")
-        while not parts or (len(parts) < 4 and random.random() < 0.45):
+        while not parts or (len(parts) < 4 and random.random() < 0.55):
             one, other, operator = self.column(random.choice(left)), self.column(right), random.choice(OPERATORS)
             if random.random() < 0.15:
                 other += f" + {random.randint(1, 2)}"
@@ -96,10 +97,10 @@ class Tables:
         for name in random.sample(sorted(COLUMNS), random.randint(1, len(COLUMNS))):
             held, come = self.rows[name], list[Row]()
             gone = [held.pop(random.randrange(len(held))) for _ in range(min(len(held), random.randrange(4)))]
-            for _ in range(random.randrange(5)):
-                row: Row = tuple(random.choice((None, 0, 1, 2, 3)) for _ in COLUMNS[name])
+            for _ in range(random.randrange(7)):
+                row: Row = tuple(random.choice(VALUES) for _ in COLUMNS[name])
                 if name in self.keyed:
-                    row = (random.randrange(5), *row[1:])
+                    row = (random.randrange(4), *row[1:])
                     if any(other[0] == row[0] for other in held + come):
                         continue
                 come += [row] * (1 if name in self.keyed else random.choice((1, 1, 2)))
