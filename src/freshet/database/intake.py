@@ -303,8 +303,8 @@ def _array(name: str, type_: Type | None, values: list[Any]) -> pa.Array:
         values = [_read(v, type_) if isinstance(v, str) else v for v in values]
     if type_.name in ("DATE", "TIMESTAMP"):
         return _moments(values, type_)
-    if any(isinstance(v, (np.datetime64, np.timedelta64)) for v in values):
-        raise TypeError("a date or timestamp is not a value of the type")  # pyarrow may crash on a mixture
+    if any(isinstance(v, _NEVER_PLAIN) for v in values):
+        raise TypeError("a moment or a collection is not a value of the type")
     if type_.name == "BINARY" and not all(v is None or isinstance(v, (bytes, bytearray, memoryview)) for v in values):
         raise TypeError("text is not a value of the type")  # its encoding would be ambiguous
     has_decimals = any(isinstance(v, Decimal) for v in values)
@@ -399,5 +399,8 @@ _WRITTEN: dict[str, tuple[re.Pattern[str], Callable[[str], Any]]] = {
     "DECIMAL": (re.compile(r"[+-]?\d{1,38}(\.\d{1,38})?", re.ASCII), Decimal),
 }  # fmt: skip
 
+#: No values of the types that Arrow infers: a mixture of moments and others crashes pyarrow, and so does a list that
+#: contains itself or lies very deep.
+_NEVER_PLAIN = (np.datetime64, np.timedelta64, list, tuple, dict, set, frozenset, np.ndarray)
 #: The Arrow type for Python values of these types; Arrow infers the others.
 _PYTHON = {"STRING": TEXT, "BINARY": BYTES, "BOOLEAN": pa.bool_(), "DOUBLE": pa.float64(), "FLOAT": pa.float64()}
