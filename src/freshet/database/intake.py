@@ -193,14 +193,14 @@ def _article(word: str) -> str:
 
 def _from_pandas(schema: TableSchema, frame: Any) -> pa.Table:
     names = _names(schema, list(frame.columns))
-    return pa.table([_series(schema, name, frame.iloc[:, i]) for i, name in enumerate(names)], names=names)
+    columns = zip(names, _types(schema, names), strict=True)
+    return pa.table([_series(schema.name, n, type_, frame.iloc[:, i]) for i, (n, type_) in enumerate(columns)], names)
 
 
-def _series(schema: TableSchema, name: str, series: Any) -> pa.Array:
+def _series(table: str, name: str, type_: Type | None, series: Any) -> pa.Array:
     if str(series.dtype).startswith("Sparse"):
         series = series.sparse.to_dense()
-    position = schema.position(name)
-    kind = None if position is None else schema.fields[position].type.pooled
+    kind = None if type_ is None else type_.pooled
     try:
         if series.dtype != object:
             return pa.Array.from_pandas(series)
@@ -208,7 +208,7 @@ def _series(schema: TableSchema, name: str, series: Any) -> pa.Array:
             return pa.Array.from_pandas(series, type=TEXT)
     except Exception:  # the value is identified below
         pass
-    return _values(schema, name, [None if _is_missing(v) else v for v in series.tolist()])
+    return _values(table, name, type_, [None if _is_missing(v) else v for v in series.tolist()])
 
 
 def _is_missing(value: Any) -> bool:
@@ -228,7 +228,8 @@ def _from_rows(schema: TableSchema, rows: Sequence[Any]) -> pa.Table:
             raise ChangeError("the row is an empty dict; give a value, or None, for some column", schema.name, i)
     keys = list(dict.fromkeys(name for row in rows for name in row))
     names = _names(schema, keys)
-    arrays = [_values(schema, name, [row.get(key) for row in rows]) for key, name in zip(keys, names, strict=True)]
+    columns = zip(keys, names, _types(schema, names), strict=True)
+    arrays = [_values(schema.name, name, type_, [row.get(key) for row in rows]) for key, name, type_ in columns]
     return pa.table(arrays, names=names)
 
 
@@ -242,7 +243,15 @@ def _from_tuples(schema: TableSchema, rows: Sequence[Any]) -> pa.Table:
         if len(row) != len(names):
             reason = f"the row has {len(row)} values for {len(names)} columns; give {', '.join(names)}"
             raise ChangeError(reason, schema.name, i)
-    return pa.table([_values(schema, name, [row[i] for row in rows]) for i, name in enumerate(names)], names=names)
+    columns = enumerate(schema.fields)
+    return pa.table([_values(schema.name, f.name, f.type, [row[i] for row in rows]) for i, f in columns], names=names)
+
+
+def _types(schema: TableSchema, names: list[str]) -> list[Type | None]:
+    """The types of columns, None of those that the table lacks."""
+    positions = schema.positions()
+    places = [positions.get(name.lower()) for name in names]
+    return [None if at is None else schema.fields[at].type for at in places]
 
 
 def _names(schema: TableSchema, keys: Iterable[Any]) -> list[str]:
@@ -260,9 +269,7 @@ def _names(schema: TableSchema, keys: Iterable[Any]) -> list[str]:
 # Python values -----------------------------------------------------------------------------------------------------
 
 
-def _values(schema: TableSchema, name: str, values: list[Any]) -> pa.Array:
-    position = schema.position(name)
-    type_ = None if position is None else schema.fields[position].type
+def _values(table: str, name: str, type_: Type | None, values: list[Any]) -> pa.Array:
     try:
         return _array(name, type_, values)
     except Exception:  # any error that a user object raises when it is inspected
@@ -273,12 +280,12 @@ def _values(schema: TableSchema, name: str, values: list[Any]) -> pa.Array:
             if type_ is not None:
                 from_arrow(one, type_)
         except EvaluationError as e:
-            raise ChangeError(f"{name}: {e.reason}", schema.name, row) from None
+            raise ChangeError(f"{name}: {e.reason}", table, row) from None
         except Exception:
-            raise ChangeError(f"{name} is {brief(value)}, {_not_one(name, type_)}", schema.name, row) from None
+            raise ChangeError(f"{name} is {brief(value)}, {_not_one(name, type_)}", table, row) from None
     kinds = sorted({type(v).__name__ for v in values if v is not None})
     reason = f"the values of {name} are of several types ({', '.join(kinds[:5])}); give all as {type_ or 'one'}"
-    raise ChangeError(reason, schema.name)
+    raise ChangeError(reason, table)
 
 
 def _not_one(name: str, type_: Type | None) -> str:
