@@ -49,7 +49,8 @@ STRANGE: tuple[Any, ...] = (
     *VALUES, bytearray(b"a"), memoryview(b"ab"), memoryview(b"abcd")[::2], np.bytes_(b"a"),
     10**30, 10**5000, Decimal("NaN"), Decimal("Infinity"), Decimal(10) ** 40, "\ud800", np.int8(1),
     dt.datetime(2020, 1, 1, tzinfo=dt.timezone(dt.timedelta(hours=2))), np.float32(1.5), np.bool_(True), np.str_("a"),
-    np.datetime64("2020-01-01"), np.datetime64("NaT"), np.datetime64("2020-01-01T10:00:00.000000001"), pd.NaT, pd.NA,
+    np.datetime64("2020-01-01"), np.datetime64("NaT"), np.datetime64("2020-01-01T10:00:00.000000001"),
+    np.datetime64(2**62, "s"), np.datetime64(2**40, "D"), pd.NaT, pd.NA,
     pd.Timestamp("2020-01-01"), pd.Timedelta(1), {}, (), set(), 1j, object(), int, ...,
     _ENDLESS, [_ENDLESS], {"a": _ENDLESS}, (1, None), [1.5], ["1"], {1}, range(2), np.array([1, 2]), [[1]], [2**31],
 )  # fmt: skip

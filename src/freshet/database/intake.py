@@ -25,6 +25,7 @@ from freshet.database.change_type import CHANGE_TYPE, WEIGHT
 from freshet.errors import ChangeError, EvaluationError, brief
 from freshet.logical.query import TableSchema
 from freshet.scalar.arrow import from_arrow, plain, wanted
+from freshet.scalar.numpy_values import is_within_years
 from freshet.scalar.types import Type
 from freshet.state.arrays import BYTES, TEXT, is_bytes, is_text
 
@@ -386,6 +387,8 @@ def _moments(values: list[Any], type_: Type) -> pa.Array:
         moments = [dt.datetime.combine(v, dt.time()) if type(v) is dt.date else v for v in values]
         return pa.array(moments, pa.timestamp("us"))
     if all(issubclass(k, (dt.date, np.datetime64)) for k in kinds):
+        if not all(is_within_years(v) for v in values if isinstance(v, np.datetime64)):
+            raise EvaluationError(f"a {type_} outside the years 1 to 9999; correct its input")
         naive = [v.astimezone(dt.UTC).replace(tzinfo=None) if getattr(v, "tzinfo", None) else v for v in values]
         return pa.array(np.array(naive, "M8[us]"))
     raise TypeError(f"{type_.name} is given by dates and timestamps")
