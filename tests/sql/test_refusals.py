@@ -66,6 +66,7 @@ ERRORS = {
     "CREATE TABLE t (k INT, K INT)": (24, "table t has two columns K"),
     "CREATE TABLE t (k INT, PRIMARY KEY (q))": (37, "no column q; t has k"),
     "CREATE TABLE t (k INT PRIMARY KEY, PRIMARY KEY (k))": (49, "table t has two primary keys"),
+    "CREATE TABLE t (k INT, l INT, PRIMARY KEY (k, l, K))": (50, "the primary key of t names a column twice"),
     "CREATE TABLE t (_weight INT)": (17, "column name _weight is reserved"),
     "CREATE TABLE t (p DECIMAL(39, 2))": (27, "up to 38 digits"),
     "DROP TABLE nope": (12, "no table nope; known tables and views: "),
