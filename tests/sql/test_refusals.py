@@ -96,7 +96,7 @@ REFUSED = {
     "SELECT uuid() FROM a": (8, "UUID() in a maintained query"),
     "SELECT now() FROM a": (8, "NOW() as anything but the bound of a comparison"),
     "SELECT current_timestamp FROM a": (8, "NOW() as anything but the bound of a comparison"),
-    "SELECT my_function(x) FROM a": (8, "function my_function"),
+    "SELECT my_function(x) FROM a": (8, "function my_function is not supported; write it in Python, with create_func"),
     "SELECT kurtosis(x) FROM a": (8, "KURTOSIS(x)"),
     "SELECT approx_top_k(x, 2) FROM a": (8, "keep the greatest counts with ORDER BY COUNT(*) DESC LIMIT"),
     "SELECT shuffle(x) FROM a": (8, "SHUFFLE(x) in a maintained query"),
