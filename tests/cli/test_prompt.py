@@ -142,6 +142,7 @@ def test_mistakes_in_files(session: SqlSession, tmp_path: Path) -> None:
     (tmp_path / "bad.csv").write_text("a,b\nx,1\n")
     (tmp_path / "more.csv").write_text("a,colour\n9,1\n")
     (tmp_path / "bad.json").write_text('{"a": 9}\n[1]\n')
+    (tmp_path / "deep.json").write_text('{"a": ' + "[" * 100_000)
     os.mkfifo(tmp_path / "pipe.csv")
     before = rows(session)
     for statement, message in (
@@ -149,6 +150,7 @@ def test_mistakes_in_files(session: SqlSession, tmp_path: Path) -> None:
         ("COPY t FROM 'bad.csv'", "bad.csv cannot be read as csv"),
         ("COPY t FROM 'more.csv'", "more.csv has a column colour; t has a, b, d, e, f"),
         ("COPY t FROM 'bad.json'", "bad.json, line 2, cannot be read as JSON: it is not an object"),
+        ("COPY t FROM 'deep.json'", "deep.json, line 1, cannot be read as JSON: maximum recursion depth"),
         ("COPY t FROM 'pipe.csv'", "pipe.csv is not a plain file"),
         ("COPY t FROM 'x.txt'", "the format of x.txt is not"),
         ("COPY nothing FROM 'bad.csv'", "no table nothing; the tables are t"), ("COPY t", "this COPY cannot be read"),

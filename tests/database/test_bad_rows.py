@@ -96,6 +96,23 @@ REFUSED: list[tuple[Any, str]] = [
 ]  # fmt: skip
 
 
+def test_lists_without_end_and_very_deep_ones(db: Database) -> None:
+    endless: list[Any] = []
+    endless.append(endless)
+    deep: Any = 1
+    for _ in range(100_000):
+        deep = [deep]
+    db.execute("CREATE TABLE lists (a ARRAY<INT>, s STRUCT<x: INT>)")
+    for value in (endless, deep, {"x": endless}, {"x": deep}, (deep,)):
+        for rows in ([{"l": value}], [{"n": value}]):
+            with pytest.raises(freshet.ChangeError, match=r"row 0: . is .*, not a value of .*; give numbers"):
+                db.apply({"t": rows})
+        for lists in ([{"a": value}], [{"s": value}], [(value, value)], pd.DataFrame({"a": [value]})):
+            with pytest.raises(freshet.ChangeError, match=r"row 0: . is .*, not a value of .*; give"):
+                db.apply({"lists": lists})
+    assert db.query("SELECT COUNT(*) AS n FROM lists").to_pylist() == [{"n": 0}]
+
+
 @pytest.mark.parametrize(("rows", "says"), REFUSED)
 def test_invalid_input_is_refused_and_changes_nothing(db: Database, rows: Any, says: str) -> None:
     before = db.version, inside(db).state.core.pool.live, db.view("answer").to_arrow()

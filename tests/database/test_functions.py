@@ -148,7 +148,7 @@ def test_what_is_not_deterministic_is_stored_with_the_row() -> None:
         ("now", len, "INT", "now is a function of SQL already"),
         ("two words", len, "INT", "not a name that SQL can call"),
         ("select", len, "INT", "has a name that SQL reads as a word"),
-        ("f", 5, "INT", "f is a int; give something that can be called"),
+        ("f", 5, "INT", "f is 5; give something that can be called"),
         ("f", len, "NUMBERS", "type NUMBERS|cannot return 'NUMBERS'"),
         ("f", len, "INT, 5", "cannot return 'INT, 5'"),
     ],
@@ -206,3 +206,51 @@ def test_a_folder_is_opened_with_the_functions_it_needs(tmp_path: Path) -> None:
             db.execute("DELETE FROM t WHERE id = 1")
             assert db.view("v").to_dicts() == [{"total": 8.0}]
             db.create_view("w", "SELECT score(a, s) AS x FROM t")
+
+
+@pytest.mark.parametrize("use", [
+    lambda db: db.apply({"t": [(7,)]}), lambda db: db.execute("INSERT INTO u VALUES (5)"),
+    lambda db: db.query("SELECT COUNT(*) AS n FROM v"), lambda db: db.create_view("w", "SELECT a FROM u"),
+    lambda db: db.execute("DROP TABLE u"), lambda db: db.execute("ALTER TABLE t ADD COLUMN z INT"),
+    lambda db: db.advance("2024-01-01"), lambda db: db.execute("BEGIN"), lambda db: db.view("v").to_arrow(),
+    lambda db: db.view("v").count(), lambda db: db.close(),
+])  # fmt: skip
+def test_one_that_uses_its_database_is_refused(use: Callable[[freshet.Connection], object]) -> None:
+    """It would find, or leave, the state half changed: transactions were lost, and some never ended."""
+    db = freshet.connect()
+    db.execute("CREATE TABLE t (a INT)")
+    db.execute("CREATE TABLE u (a INT)")
+    using, caught = False, list[str]()
+
+    def body(x: pa.Array) -> pa.Array:
+        try:
+            if using:
+                use(db)
+        except freshet.StateError as e:
+            caught.append(str(e))
+            if 13 in x.to_pylist():
+                raise
+        return x
+
+    db.create_function("f", body, returns="INT")
+    view = db.create_view("v", "SELECT f(a) AS r, COUNT(*) AS n FROM t GROUP BY f(a)")
+    using = True
+    db.apply({"t": [(1,), (1,)]})
+    assert caught == ["function f uses the database that calls it; pass it what it needs"]
+    with pytest.raises(freshet.ChangeError, match=r"function f fails for the row .13.: StateError: function f uses"):
+        db.apply({"t": [(13,)]})
+    using = False
+    assert view.to_arrow().to_pylist() == [{"r": 1, "n": 2}] and db.version == 1
+    assert list(db.views) == ["v"] and db.query("SELECT * FROM u").num_rows == 0
+
+
+def test_one_may_use_another_database() -> None:
+    db, other = freshet.connect(), freshet.connect()
+    other.execute("CREATE TABLE names (id INT PRIMARY KEY, name STRING)")
+    other.apply({"names": [(1, "one")]})
+    named = other.create_view("named", "SELECT id, name FROM names")
+    db.execute("CREATE TABLE t (a INT)")
+    db.create_function("name_of", lambda x: [(named.get(v) or {}).get("name") for v in x.to_pylist()], returns="STRING")
+    view = db.create_view("v", "SELECT name_of(a) AS name FROM t")
+    db.apply({"t": [(1,), (2,)]})
+    assert sorted(view.to_arrow().to_pylist(), key=str) == [{"name": "one"}, {"name": None}]

@@ -161,3 +161,13 @@ def test_a_thread_that_writes_waits_for_subscribers(db: Database, change: str) -
     other.join(60)
     assert heard[0] == (1, 1, 2)
     assert heard[1:] == ([] if change == "create_view" else [(2, 2, 2)])
+
+
+@pytest.mark.parametrize("where", ["ts < NOW()", "id > 1 AND CURRENT_DATE > ts", "luck(id) > 0"])
+def test_conditions_are_refused_whose_value_changes_with_time(where: str) -> None:
+    db = freshet.connect()
+    db.create_function("luck", lambda x: x, returns="INT", deterministic=False)
+    db.execute("CREATE TABLE t (id INT PRIMARY KEY, ts TIMESTAMP)")
+    view = db.create_view("v", "SELECT id, ts FROM t")
+    with pytest.raises(freshet.FreshetError, match=r"without subqueries and NOW\(\)|not deterministic"):
+        view.subscribe(print, where=where)

@@ -185,3 +185,18 @@ def test_on_disk(tmp_path: Path) -> None:
     with freshet.connect(tmp_path / "db") as db:
         assert db.version == 20 and db.query("SELECT COUNT(*) AS n FROM t").to_pylist() == [{"n": 40}]
         assert_fresh(db)
+
+
+@pytest.mark.parametrize("end", ["COMMIT", "ROLLBACK"])
+def test_one_that_a_statement_has_ended(end: str) -> None:
+    db = freshet.connect()
+    db.execute("CREATE TABLE t (a INT)")
+
+    def run() -> None:
+        with db.transaction() as tx:
+            tx.apply({"t": [(1,)]})
+            db.execute(end)
+
+    with pytest.raises(freshet.StateError, match="has ended, by COMMIT, ROLLBACK or close"):
+        run()
+    assert db.query("SELECT * FROM t").num_rows == (end == "COMMIT")

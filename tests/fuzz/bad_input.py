@@ -33,6 +33,7 @@ from tests.fuzz.strange_arrays import strange_array
 COLUMNS = {
     "k": "TINYINT", "i": "INT", "l": "BIGINT", "f": "FLOAT", "x": "DOUBLE", "n": "DECIMAL(10,2)", "w": "DECIMAL(38,10)",
     "b": "BOOLEAN", "s": "STRING", "v": "VARCHAR(3)", "d": "DATE", "t": "TIMESTAMP", "y": "BINARY",
+    "a": "ARRAY<INT>",
 }  # fmt: skip
 #: Values of Python, from plain to strange.
 VALUES: tuple[Any, ...] = (
@@ -41,13 +42,17 @@ VALUES: tuple[Any, ...] = (
     b"", dt.date(2020, 1, 1), dt.date.max, dt.date.min, dt.datetime(2020, 1, 1), dt.datetime(2020, 1, 1, 23, 59),
     dt.datetime.max, dt.time(1), dt.timedelta(1), [], [1], {"a": 1},
 )  # fmt: skip
+_ENDLESS: list[Any] = [1]
+_ENDLESS.append(_ENDLESS)
 #: And those that polars does not take at all.
 STRANGE: tuple[Any, ...] = (
     *VALUES, bytearray(b"a"), memoryview(b"ab"), memoryview(b"abcd")[::2], np.bytes_(b"a"),
     10**30, 10**5000, Decimal("NaN"), Decimal("Infinity"), Decimal(10) ** 40, "\ud800", np.int8(1),
     dt.datetime(2020, 1, 1, tzinfo=dt.timezone(dt.timedelta(hours=2))), np.float32(1.5), np.bool_(True), np.str_("a"),
-    np.datetime64("2020-01-01"), np.datetime64("NaT"), np.datetime64("2020-01-01T10:00:00.000000001"), pd.NaT, pd.NA,
+    np.datetime64("2020-01-01"), np.datetime64("NaT"), np.datetime64("2020-01-01T10:00:00.000000001"),
+    np.datetime64(2**62, "s"), np.datetime64(2**40, "D"), pd.NaT, pd.NA,
     pd.Timestamp("2020-01-01"), pd.Timedelta(1), {}, (), set(), 1j, object(), int, ...,
+    _ENDLESS, [_ENDLESS], {"a": _ENDLESS}, (1, None), [1.5], ["1"], {1}, range(2), np.array([1, 2]), [[1]], [2**31],
 )  # fmt: skip
 
 
@@ -221,8 +226,10 @@ def _wanted(type_: str, value: Any) -> Any:
         return _utc(value)
     if type_ == "BINARY":
         return bytes(value)
+    if type_ == "ARRAY<INT>":
+        return [_wanted("INT", v) for v in value]
     if type_ in ("STRING", "VARCHAR(3)"):
-        return value.decode() if isinstance(value, bytes) else str(value)
+        return bytes(value).decode() if isinstance(value, (bytes, bytearray, memoryview)) else str(value)
     return value
 
 

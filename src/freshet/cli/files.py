@@ -146,7 +146,7 @@ def _objects(path: Path, asked: CopyStatement, schema: TableSchema) -> list[dict
             for name in row:
                 if name.lower() in in_bytes and row[name] is not None:
                     row[name] = base64.b64decode(row[name], validate=True)
-        except (ValueError, TypeError) as e:
+        except (ValueError, TypeError, RecursionError) as e:
             reason = f"{asked.path}, line {number + 1}, cannot be read as JSON: {e}; write one object a line"
             raise ChangeError(reason, schema.name) from None
         rows.append(row)

@@ -3,9 +3,10 @@
 Any thread may call anything; two locks make this possible. A thread that changes the database holds `Access.lock`, from
 reading the changes until the last subscriber has been called; a thread that reads or changes state holds `State.lock`.
 What several threads see (catalog, tables, views, state) changes only while both are held, so holding either is enough
-to rely on it. They are acquired in that order, and no user code runs under `State.lock`. So kernels, which release the
-GIL and hold raw addresses, have exclusive use of the arrays, and while subscribers run, other threads can read. Deltas
-need neither lock (delta.py), nor do the copies of state that long reads continue with (state_copy.py).
+to rely on it. They are acquired in that order. No user code runs under `State.lock` but functions in Python, which may
+not use the database again (state_lock.py). So kernels, which release the GIL and hold raw addresses, have exclusive use
+of the arrays, and while subscribers run, other threads can read. Deltas need neither lock (delta.py), nor do the copies
+of state that long reads continue with (state_copy.py).
 
 Signals wait while state is half changed (interrupts.py), so an interruption finds the state before or the state after.
 """
@@ -39,6 +40,7 @@ class Access:
 
     def check_open(self) -> None:
         """Raises StateError if the database cannot be read."""
+        self.state.lock.check()
         if self.closed:
             raise StateError("the database is closed; connect again")
         if self.store is not None:

@@ -18,16 +18,24 @@ _MICROSECOND = timedelta(microseconds=1)
 
 def time_of(to: Any, now: int) -> int:
     """A time in microseconds; `now` is that of the clock."""
+    time = _read(to, now)
+    least, most = types.TIME_RANGE["TIMESTAMP"]
+    if not least <= time <= most:
+        raise ChangeError(f"{brief(to)} leads to a time outside the years 1 to 9999; give one within")
+    return time
+
+
+def _read(to: Any, now: int) -> int:
     if isinstance(to, timedelta):
         return now + to // _MICROSECOND
-    if isinstance(to, datetime):
+    if isinstance(to, datetime) and to == to:  # not the NaT of pandas
         return ((to.replace(tzinfo=UTC) if to.tzinfo is None else to) - _EPOCH) // _MICROSECOND
-    if isinstance(to, date):
+    if isinstance(to, date) and to == to:
         return (datetime(to.year, to.month, to.day, tzinfo=UTC) - _EPOCH) // _MICROSECOND
     if isinstance(to, str):
         try:
             made = functions.cast(Literal(types.STRING, to), types.TIMESTAMP)
-        except SqlError:
+        except (SqlError, UnicodeEncodeError):
             made = None
         if isinstance(made, Literal) and isinstance(made.value, int):
             return made.value

@@ -117,8 +117,9 @@ def _check_lengths(schema: TableSchema, batch: pa.RecordBatch, place: int) -> No
 
 def _layout(table: Table, schema: TableSchema, form: pa.Schema) -> _Layout:
     given, weight, change_type = {}, None, None
+    positions, types = schema.positions(), form.types  # which Arrow makes anew each time
     for place, name in enumerate(form.names):
-        column = schema.position(name)
+        column = positions.get(name.lower())
         if column is not None and column in given:
             raise ChangeError(f"column {name} is given twice; give it once", schema.name)
         if column is not None:
@@ -134,16 +135,16 @@ def _layout(table: Table, schema: TableSchema, form: pa.Schema) -> _Layout:
     if weight is not None and change_type is not None:
         raise ChangeError(f"rows have both {WEIGHT} and {CHANGE_TYPE}; keep one", schema.name)
     absent = frozenset(range(len(schema.fields))) - given.keys()
-    direct = not absent and change_type is None and (weight is None or form.types[weight] == pa.int64())
-    direct = direct and all(_is_direct(form.types[place], type_) for place, _, _, type_ in given.values())
+    direct = not absent and change_type is None and (weight is None or types[weight] == pa.int64())
+    direct = direct and all(_is_direct(types[place], type_) for place, _, _, type_ in given.values())
     parts = [
-        (place, _DIRECT[t.name], lane, t.lanes, *_bounds(t), _form(form.types[place], table.is_plain(column)))
+        (place, _DIRECT[t.name], lane, t.lanes, *_bounds(t), _form(types[place], table.is_plain(column)))
         for place, column, lane, t in given.values()
         if direct
     ]
     read = np.array(parts, np.int64).reshape(-1, PART_COLUMNS) if direct else None
     texts = tuple((place, lane) for place, _, lane, type_ in given.values() if type_.pooled)
-    long = tuple(place for place, _ in texts if form.types[place] in (TEXT, BYTES))
+    long = tuple(place for place, _ in texts if types[place] in (TEXT, BYTES))
     return _Layout(form, read, tuple(given.values()), absent, weight, change_type, texts, long)
 
 

@@ -79,6 +79,11 @@ def connect(
         raise ValueError("a read-only database cannot set its clock; the process that writes sets it")
     if type(threads) is not int or threads < 1:
         raise ValueError(f"threads is {threads!r}; give a whole number from 1 on")
+    if not isinstance(adapt, bool | Adapt):
+        raise ValueError(f"adapt is {adapt!r}; give True, False or a freshet.Adapt")
+    for name, body in (functions or {}).items():
+        if type(name) is not str or not callable(body):
+            raise ValueError(f"functions has {name!r}: {body!r}; give names and what can be called")
     memory = Memory(parse_size(memory_limit))
     compile_kernels()
     when = (Adapt() if adapt else None) if isinstance(adapt, bool) else adapt

@@ -11,7 +11,7 @@ from freshet.database.indexing import change_index
 from freshet.database.kept_view import KeptView
 from freshet.database.state import State
 from freshet.engine.table import Table
-from freshet.errors import SqlError
+from freshet.errors import SqlError, brief
 from freshet.logical.query import with_watermark
 from freshet.logical.statements import AlterTable, CreateIndex, CreateTable, CreateView, DropIndex, DropTable, DropView
 from freshet.plans import Plan, codec
@@ -65,6 +65,8 @@ class Ddl:
                 self._views.alter(statement.schema, statement.columns)
 
     def create_view(self, name: str, query: str | Plan, replace: bool = False) -> KeptView:
+        if type(name) is not str or not name:
+            raise SqlError(f"{brief(name)} is no name of a view; give a text")
         with self._access.changing():
             key = name.lower()
             if key in self._state.core.tables or (key in self._views.named and not replace):

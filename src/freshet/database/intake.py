@@ -25,6 +25,7 @@ from freshet.database.change_type import CHANGE_TYPE, WEIGHT
 from freshet.errors import ChangeError, EvaluationError, brief
 from freshet.logical.query import TableSchema
 from freshet.scalar.arrow import from_arrow, plain, wanted
+from freshet.scalar.numpy_values import is_within_years
 from freshet.scalar.types import Type
 from freshet.state.arrays import BYTES, TEXT, is_bytes, is_text
 
@@ -193,14 +194,14 @@ def _article(word: str) -> str:
 
 def _from_pandas(schema: TableSchema, frame: Any) -> pa.Table:
     names = _names(schema, list(frame.columns))
-    return pa.table([_series(schema, name, frame.iloc[:, i]) for i, name in enumerate(names)], names=names)
+    columns = zip(names, _types(schema, names), strict=True)
+    return pa.table([_series(schema.name, n, type_, frame.iloc[:, i]) for i, (n, type_) in enumerate(columns)], names)
 
 
-def _series(schema: TableSchema, name: str, series: Any) -> pa.Array:
+def _series(table: str, name: str, type_: Type | None, series: Any) -> pa.Array:
     if str(series.dtype).startswith("Sparse"):
         series = series.sparse.to_dense()
-    position = schema.position(name)
-    kind = None if position is None else schema.fields[position].type.pooled
+    kind = None if type_ is None else type_.pooled
     try:
         if series.dtype != object:
             return pa.Array.from_pandas(series)
@@ -208,7 +209,7 @@ def _series(schema: TableSchema, name: str, series: Any) -> pa.Array:
             return pa.Array.from_pandas(series, type=TEXT)
     except Exception:  # the value is identified below
         pass
-    return _values(schema, name, [None if _is_missing(v) else v for v in series.tolist()])
+    return _values(table, name, type_, [None if _is_missing(v) else v for v in series.tolist()])
 
 
 def _is_missing(value: Any) -> bool:
@@ -228,7 +229,8 @@ def _from_rows(schema: TableSchema, rows: Sequence[Any]) -> pa.Table:
             raise ChangeError("the row is an empty dict; give a value, or None, for some column", schema.name, i)
     keys = list(dict.fromkeys(name for row in rows for name in row))
     names = _names(schema, keys)
-    arrays = [_values(schema, name, [row.get(key) for row in rows]) for key, name in zip(keys, names, strict=True)]
+    columns = zip(keys, names, _types(schema, names), strict=True)
+    arrays = [_values(schema.name, name, type_, [row.get(key) for row in rows]) for key, name, type_ in columns]
     return pa.table(arrays, names=names)
 
 
@@ -242,7 +244,15 @@ def _from_tuples(schema: TableSchema, rows: Sequence[Any]) -> pa.Table:
         if len(row) != len(names):
             reason = f"the row has {len(row)} values for {len(names)} columns; give {', '.join(names)}"
             raise ChangeError(reason, schema.name, i)
-    return pa.table([_values(schema, name, [row[i] for row in rows]) for i, name in enumerate(names)], names=names)
+    columns = enumerate(schema.fields)
+    return pa.table([_values(schema.name, f.name, f.type, [row[i] for row in rows]) for i, f in columns], names=names)
+
+
+def _types(schema: TableSchema, names: list[str]) -> list[Type | None]:
+    """The types of columns, None of those that the table lacks."""
+    positions = schema.positions()
+    places = [positions.get(name.lower()) for name in names]
+    return [None if at is None else schema.fields[at].type for at in places]
 
 
 def _names(schema: TableSchema, keys: Iterable[Any]) -> list[str]:
@@ -260,9 +270,7 @@ def _names(schema: TableSchema, keys: Iterable[Any]) -> list[str]:
 # Python values -----------------------------------------------------------------------------------------------------
 
 
-def _values(schema: TableSchema, name: str, values: list[Any]) -> pa.Array:
-    position = schema.position(name)
-    type_ = None if position is None else schema.fields[position].type
+def _values(table: str, name: str, type_: Type | None, values: list[Any]) -> pa.Array:
     try:
         return _array(name, type_, values)
     except Exception:  # any error that a user object raises when it is inspected
@@ -273,12 +281,12 @@ def _values(schema: TableSchema, name: str, values: list[Any]) -> pa.Array:
             if type_ is not None:
                 from_arrow(one, type_)
         except EvaluationError as e:
-            raise ChangeError(f"{name}: {e.reason}", schema.name, row) from None
+            raise ChangeError(f"{name}: {e.reason}", table, row) from None
         except Exception:
-            raise ChangeError(f"{name} is {brief(value)}, {_not_one(name, type_)}", schema.name, row) from None
+            raise ChangeError(f"{name} is {brief(value)}, {_not_one(name, type_)}", table, row) from None
     kinds = sorted({type(v).__name__ for v in values if v is not None})
     reason = f"the values of {name} are of several types ({', '.join(kinds[:5])}); give all as {type_ or 'one'}"
-    raise ChangeError(reason, schema.name)
+    raise ChangeError(reason, table)
 
 
 def _not_one(name: str, type_: Type | None) -> str:
@@ -303,8 +311,8 @@ def _array(name: str, type_: Type | None, values: list[Any]) -> pa.Array:
         values = [_read(v, type_) if isinstance(v, str) else v for v in values]
     if type_.name in ("DATE", "TIMESTAMP"):
         return _moments(values, type_)
-    if any(isinstance(v, (np.datetime64, np.timedelta64)) for v in values):
-        raise TypeError("a date or timestamp is not a value of the type")  # pyarrow may crash on a mixture
+    if any(isinstance(v, _NEVER_PLAIN) for v in values):
+        raise TypeError("a moment or a collection is not a value of the type")
     if type_.name == "BINARY" and not all(v is None or isinstance(v, (bytes, bytearray, memoryview)) for v in values):
         raise TypeError("text is not a value of the type")  # its encoding would be ambiguous
     has_decimals = any(isinstance(v, Decimal) for v in values)
@@ -379,6 +387,8 @@ def _moments(values: list[Any], type_: Type) -> pa.Array:
         moments = [dt.datetime.combine(v, dt.time()) if type(v) is dt.date else v for v in values]
         return pa.array(moments, pa.timestamp("us"))
     if all(issubclass(k, (dt.date, np.datetime64)) for k in kinds):
+        if not all(is_within_years(v) for v in values if isinstance(v, np.datetime64)):
+            raise EvaluationError(f"a {type_} outside the years 1 to 9999; correct its input")
         naive = [v.astimezone(dt.UTC).replace(tzinfo=None) if getattr(v, "tzinfo", None) else v for v in values]
         return pa.array(np.array(naive, "M8[us]"))
     raise TypeError(f"{type_.name} is given by dates and timestamps")
@@ -399,5 +409,8 @@ _WRITTEN: dict[str, tuple[re.Pattern[str], Callable[[str], Any]]] = {
     "DECIMAL": (re.compile(r"[+-]?\d{1,38}(\.\d{1,38})?", re.ASCII), Decimal),
 }  # fmt: skip
 
+#: No values of the types that Arrow infers: a mixture of moments and others crashes pyarrow, and so does a list that
+#: contains itself or lies very deep.
+_NEVER_PLAIN = (np.datetime64, np.timedelta64, list, tuple, dict, set, frozenset, np.ndarray)
 #: The Arrow type for Python values of these types; Arrow infers the others.
 _PYTHON = {"STRING": TEXT, "BINARY": BYTES, "BOOLEAN": pa.bool_(), "DOUBLE": pa.float64(), "FLOAT": pa.float64()}

@@ -21,6 +21,7 @@ from freshet.logical.query import Field
 from freshet.scalar.arrow import to_arrow, wanted
 from freshet.scalar.column import Column
 from freshet.scalar.lanes import NULLS, value_lanes, width
+from freshet.scalar.numpy_values import of_numpy
 from freshet.scalar.types import INTEGER_RANGE, Type
 from freshet.state.arrays import Int64s
 from freshet.state.strings import StringPool
@@ -66,13 +67,16 @@ def key_row(types: Sequence[Type], values: Sequence[Any], pool: StringPool) -> I
 
 
 def lane_form(value: Any, field: Field) -> Any:
-    """A Python value in the lane form of a column. Raises NeverThereError if it is beyond what the column can hold,
+    """A Python value in the lane form of a column. Raises AbsentValueError if it is beyond what the column can hold,
     PlanError if it is of another kind."""
     kind = field.type
     if value is None:
         return None
     if isinstance(value, np.generic):
-        value = np.asarray(value).tolist()
+        try:
+            value = of_numpy(value)
+        except ValueError:
+            raise AbsentValueError from None
     read = _READERS.get(kind.name)
     made = None if read is None else read(value, kind)
     if made is None:
@@ -95,7 +99,10 @@ def _fraction(value: Any, kind: Type) -> float | None:
         return None
     if isinstance(value, float) and value != value:
         return value
-    held = float(np.float32(value)) if kind.name == "FLOAT" else float(value)
+    try:
+        held = struct.unpack("f", struct.pack("f", float(value)))[0] if kind.name == "FLOAT" else float(value)
+    except OverflowError:
+        raise AbsentValueError from None
     if held != value:
         raise AbsentValueError
     return held
@@ -109,6 +116,10 @@ def _decimal(value: Any, kind: Type) -> int | None:
         return None
     sign, digits, exponent = number.as_tuple()
     assert isinstance(exponent, int)
+    while len(digits) > 76 and not digits[-1]:
+        digits, exponent = digits[:-1], exponent + 1
+    if len(digits) > 76:
+        raise AbsentValueError
     unscaled, shift = int("".join(map(str, digits)) or "0"), exponent + kind.scale
     if unscaled and shift > kind.precision:
         raise AbsentValueError
@@ -127,10 +138,19 @@ def _date(value: Any, _: Type) -> int | None:
 def _moment(value: Any, _: Type) -> int | None:
     if isinstance(value, str):
         value = _iso(dt.datetime.fromisoformat, value)
-    if not isinstance(value, dt.datetime):
+    if not isinstance(value, dt.datetime) or value != value:  # the NaT of pandas
         return None
-    naive: dt.datetime = value if value.tzinfo is None else value.astimezone(dt.UTC).replace(tzinfo=None)
+    try:
+        naive: dt.datetime = value if value.tzinfo is None else value.astimezone(dt.UTC).replace(tzinfo=None)
+    except OverflowError:
+        raise AbsentValueError from None
     return int((naive - _EPOCH) // _MICROSECOND)
+
+
+def _within(value: int, bits: int) -> int:
+    if not -(1 << bits) <= value < 1 << bits:
+        raise AbsentValueError
+    return value
 
 
 def _iso(read: Any, text: str) -> Any:
@@ -160,8 +180,8 @@ _READERS: dict[str, Callable[[Any, Type], Any]] = {
     "STRING": _text,
     "BINARY": lambda value, _: bytes(value) if isinstance(value, (bytes, bytearray, memoryview)) else None,
     "BOOLEAN": lambda value, _: int(value) if isinstance(value, bool) else None,
-    "MICROS": lambda value, _: value // _MICROSECOND if isinstance(value, dt.timedelta) else None,
-    "MONTHS": lambda value, _: value if type(value) is int else None,
+    "MICROS": lambda value, _: _within(value // _MICROSECOND, 63) if isinstance(value, dt.timedelta) else None,
+    "MONTHS": lambda value, _: _within(value, 31) if type(value) is int else None,
 }
 
 
@@ -181,7 +201,10 @@ def chosen(
             raise PlanError(f"{what}; {_remedy(finders, fields, view)}")
         values = _split(key, [fields[c].name for c in finder.columns])
         return finder, values
-    names = [by] if isinstance(by, str) else list(by)
+    given: Any = by
+    names = list(given) if isinstance(given, (list, tuple)) else [given]
+    if not all(isinstance(name, str) for name in names):
+        raise PlanError(f"by is {brief(by)}; give the name of a column, or a list of names")
     places = [_place(fields, name, view) for name in names]
     for finder in finders:
         if sorted(finder.columns) == sorted(places):

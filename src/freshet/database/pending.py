@@ -221,8 +221,11 @@ class PendingTransaction:
         self._session.rollback()
 
     def _check(self) -> None:
-        if self._progress is not Progress.OPEN or not self._session.mine:
-            raise StateError(f"the transaction is {self._progress}, or another thread's; call db.transaction() again")
+        if self._progress is not Progress.OPEN:
+            raise StateError(f"the transaction is {self._progress}; call db.transaction() again")
+        if not self._session.mine:
+            ended = "has ended, by COMMIT, ROLLBACK or close, or is another thread's"
+            raise StateError(f"the transaction {ended}; call db.transaction() again")
 
     def _committed(self) -> Transaction:
         if self._progress is not Progress.COMMITTED:

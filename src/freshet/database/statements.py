@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager
+from numbers import Real
 from typing import Any
 
 import pyarrow as pa
@@ -56,7 +57,7 @@ class Statements:
     def execute(self, statements: list[Statement], seconds: float | None, rows: int | None) -> Any:
         """What the last statement gives: a transaction, a view, a table, or None."""
         for name, most in (("seconds", seconds), ("rows", rows)):
-            if most is not None and not most > 0:
+            if most is not None and (not isinstance(most, Real) or not most > 0):
                 raise ValueError(f"{name} is {most!r}; give a number above 0, or leave it out")
 
         def budget() -> AbstractContextManager[Budget]:

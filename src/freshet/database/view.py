@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
+from numbers import Integral
 from typing import Any, NoReturn
 
 import pyarrow as pa
@@ -19,7 +20,7 @@ from freshet.database.reading import BATCH, as_schema
 from freshet.database.rows import RowCollection
 from freshet.database.transaction import Subscription, Transaction
 from freshet.database.view_reader import ViewReader
-from freshet.errors import StateError
+from freshet.errors import StateError, brief
 from freshet.plans import Plan
 
 
@@ -124,8 +125,8 @@ class View(RowCollection):
         >>> [batch.num_rows for batch in view.batches(2)]
         [2, 2, 1]
         """
-        if rows < 1:
-            raise ValueError(f"a batch of {rows} rows; ask for 1 or more")
+        if not isinstance(rows, Integral) or rows < 1:
+            raise ValueError(f"a batch of {rows!r} rows; ask for 1 or more")
         yield from self._reader.copied(rows, ordered) if copy else self._reader.batches(rows, ordered)
 
     def to_arrow(self) -> pa.Table:
@@ -236,7 +237,9 @@ class View(RowCollection):
         Raises
         ------
         SqlError
-            `where` is not a condition on the view's columns.
+            `where` is not a condition on the view's columns, or its value changes with time.
+        ValueError
+            `callback` cannot be called.
 
         Examples
         --------
@@ -251,6 +254,8 @@ class View(RowCollection):
         >>> seen
         [2]
         """
+        if not callable(callback):
+            raise ValueError(f"callback is {brief(callback)}; give something that can be called")
         with self._state.lock:
             self._check_open()
             if where is not None:
@@ -282,7 +287,7 @@ class View(RowCollection):
         StateError
             The log no longer reaches back to that version, or versions were missed and there is no log.
         ValueError
-            `buffer` is not a number of transactions, 1 or more.
+            `buffer` is not a number of transactions, 1 or more, or `since` not a number.
 
         Examples
         --------
@@ -298,6 +303,8 @@ class View(RowCollection):
         """
         if type(buffer) is not int or buffer < 1:
             raise ValueError(f"buffer is {buffer!r}; give the number of transactions to keep, 1 or more")
+        if since is not None:
+            _check_version("since", since)
         self._check_open()
         return Changes(self._access, self._kept, since, follow, buffer)
 
@@ -329,6 +336,7 @@ class View(RowCollection):
         >>> view.at(1).num_rows
         2
         """
+        _check_version("version", version)
         answer = self._reader.whole(version)
         if answer is not None:
             return answer
@@ -410,3 +418,8 @@ class View(RowCollection):
             return f"View({self.name!r}, closed)"
         columns = ", ".join(f"{field.name} {field.type}" for field in self._kept.plan.root.fields)
         return f"View({self.name!r}, version={self._state.version}, columns=({columns}))"
+
+
+def _check_version(name: str, version: object) -> None:
+    if not isinstance(version, Integral):
+        raise ValueError(f"{name} is {brief(version)}; give the number of a version")

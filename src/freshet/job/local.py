@@ -12,7 +12,9 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.csv as pacsv
 import pyarrow.json as pajson
@@ -26,6 +28,10 @@ from freshet.plans.document import table_ddl
 _TYPES = {"_weight": pa.int64(), "_change_type": pa.string()}
 _READ = ("parquet", "csv", "json", "tbl")
 _END = "_end"
+_MOST_LEVELS = 500
+_TEXTS = re.compile(rb'"(?:[^"\\]|\\.)*"')
+_STEPS = np.zeros(256, np.int8)
+_STEPS[[ord("["), ord("{")]], _STEPS[[ord("]"), ord("}")]] = 1, -1
 _BASE64 = re.compile("(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?")
 
 
@@ -98,7 +104,15 @@ def read_file(path: str, source: JobSource) -> pa.Table:
 def _read_json(path: str, source: JobSource, types: dict[str, pa.DataType]) -> pa.Table:
     """Binary values are texts in base 64, with padding, as Spark reads them."""
     forms = [(name, pa.string() if pa.types.is_binary(kind) else kind) for name, kind in types.items()]
-    table = pajson.read_json(path, parse_options=pajson.ParseOptions(explicit_schema=pa.schema(forms)))
+    with pa.input_stream(path) as file:
+        data = file.read()
+    deep = _deep_line(data)
+    if deep is not None:
+        raise ChangeError(
+            f"{path}, line {deep}, has more than {_MOST_LEVELS} levels; write less nested", source.schema.name
+        )
+    options = pajson.ParseOptions(explicit_schema=pa.schema(forms))
+    table = pajson.read_json(pa.BufferReader(data), parse_options=options)
     for place, name in enumerate(table.column_names):
         if name in types and pa.types.is_binary(types[name]):
             texts = table.column(place).to_pylist()
@@ -109,6 +123,21 @@ def _read_json(path: str, source: JobSource, types: dict[str, pa.DataType]) -> p
             made = pa.array([None if t is None else base64.b64decode(t) for t in texts], pa.binary())
             table = table.set_column(place, name, made)
     return table
+
+
+def _deep_line(data: bytes) -> int | None:
+    """The first line of more levels than Arrow may be given: it recurses at each, and beyond some thousands of them the
+    process would end. Brackets in texts do not count, which is looked at only if they could matter."""
+    if np.ptp(_levels(data)) <= _MOST_LEVELS:
+        return None
+    plain = _TEXTS.sub(b"", data)
+    deep = np.flatnonzero(_levels(plain) > _MOST_LEVELS)
+    return plain[: deep[0]].count(b"\n") + 1 if len(deep) else None
+
+
+def _levels(data: bytes) -> Any:
+    """How many brackets are open at each byte."""
+    return np.cumsum(_STEPS[np.frombuffer(b" " + data, np.uint8)], dtype=np.int32)
 
 
 def _read_text(path: str, source: JobSource, types: dict[str, pa.DataType], ordered: str) -> pa.Table:

@@ -76,6 +76,10 @@ class TableSchema:
         wanted = column.lower()
         return next((i for i, f in enumerate(self.fields) if f.name.lower() == wanted), None)
 
+    def positions(self) -> dict[str, int]:
+        """Those of all columns, by their names in lower case: for loops over columns."""
+        return {f.name.lower(): i for i, f in enumerate(self.fields)}
+
 
 #: In place of the former position of a column that ALTER TABLE has added.
 NEW_COLUMN = -1

@@ -216,6 +216,8 @@ class _TableReader:
         if not self.fields:
             self.statement.fail(f"table {self.name} has no columns; give it one", "TABLE")
         key = tuple(self._position(c) for c in self.key)
+        if len(set(key)) < len(key):
+            self.statement.fail(f"the primary key of {self.name} names a column twice; name each once", self.key[-1])
         fields = (Field(f.name, f.type, f.nullable and i not in key) for i, f in enumerate(self.fields))
         retained, late = self._by_time("retain", properties, 1), self._by_time("lateness", properties, 0)
         return TableSchema(

@@ -12,9 +12,12 @@ from collections.abc import Mapping, Sequence
 from decimal import Decimal
 from typing import Any
 
+import numpy as np
+
 from freshet.errors import SqlError, brief
 from freshet.scalar import types
 from freshet.scalar.expression import FALSE, NULL, TRUE, Literal
+from freshet.scalar.numpy_values import of_numpy
 
 ParameterValues = Sequence[Any] | Mapping[str, Any]
 
@@ -25,8 +28,11 @@ _REMEDY = "give None, a bool, number, text, bytes, date, datetime or timedelta"
 
 def literal_of(value: Any) -> Literal:
     """The literal for a Python value. Raises SqlError if no SQL type holds it."""
-    if hasattr(value, "item") and type(value).__module__ == "numpy":
-        value = value.item()
+    if isinstance(value, np.generic):
+        try:
+            value = of_numpy(value)
+        except ValueError as e:
+            raise SqlError(f"{e}; {_REMEDY}") from None
     if value is None:
         return NULL
     if isinstance(value, bool):
@@ -44,13 +50,25 @@ def literal_of(value: Any) -> Literal:
     if isinstance(value, Decimal):
         return _decimal(value)
     if isinstance(value, dt.datetime):
-        utc = value if value.tzinfo is None else value.astimezone(dt.UTC).replace(tzinfo=None)
-        return Literal(types.TIMESTAMP, (utc - _EPOCH) // _MICROSECOND)
+        return Literal(types.TIMESTAMP, _moment(value))
     if isinstance(value, dt.date):
         return Literal(types.DATE, value.toordinal() - _EPOCH.toordinal())
     if isinstance(value, dt.timedelta):
-        return Literal(types.MICROS, value // _MICROSECOND)
-    raise SqlError(f"{brief(value)} is a {type(value).__name__}, which no SQL type holds; {_REMEDY}")
+        micros = value // _MICROSECOND
+        if not -(2**63) <= micros < 2**63:
+            raise SqlError(f"{brief(value)} is longer than an INTERVAL can be; give at most 292,271 years")
+        return Literal(types.MICROS, micros)
+    raise SqlError(f"{brief(value)} is of type {type(value).__name__}, which no SQL type holds; {_REMEDY}")
+
+
+def _moment(value: dt.datetime) -> int:
+    if value != value:  # the NaT of pandas
+        raise SqlError(f"{brief(value)} is not a time; {_REMEDY}")
+    try:
+        utc = value if value.tzinfo is None else value.astimezone(dt.UTC).replace(tzinfo=None)
+    except OverflowError:
+        raise SqlError(f"{value} is outside the years 1 to 9999 in UTC; give a time within") from None
+    return int((utc - _EPOCH) // _MICROSECOND)
 
 
 def _whole(value: int) -> Literal:

@@ -9,7 +9,7 @@ from typing import Any
 
 from sqlglot import exp
 
-from freshet.errors import SqlError
+from freshet.errors import SqlError, brief
 from freshet.scalar import functions
 from freshet.scalar.functions.python import PythonFunction
 from freshet.sql.calls import NONDETERMINISTIC
@@ -19,9 +19,9 @@ from freshet.sql.source import SqlText
 
 def python_function(name: str, body: Callable[..., Any], returns: str, deterministic: bool) -> PythonFunction:
     if not callable(body):
-        raise SqlError(f"function {name} is a {type(body).__name__}; give something that can be called")
-    if not name.isidentifier() or not name.isascii():
-        raise SqlError(f"{name!r} is not a name that SQL can call; use letters, digits and _")
+        raise SqlError(f"function {name} is {brief(body)}; give something that can be called")
+    if type(name) is not str or not name.isidentifier() or not name.isascii():
+        raise SqlError(f"{brief(name)} is not a name that SQL can call; use letters, digits and _")
     columns = re.fullmatch(r"\s*TABLE\s*\((.*)\)\s*", returns, re.IGNORECASE | re.DOTALL)
     kind = f"ARRAY<STRUCT<{columns[1]}>>" if columns else returns
     try:

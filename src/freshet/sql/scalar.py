@@ -350,7 +350,8 @@ class ScalarBinder:
         if name in self.statement.functions:
             return self._python(self.statement.functions[name], node)
         if name not in SPELLED:
-            self.statement.refuse(f"function {name}", "compute it before the change arrives, into a column", node)
+            remedy = "write it in Python, with create_function, or compute it into a column of the table"
+            self.statement.refuse(f"function {name}", remedy, node)
         if name == "from_json":
             return function_nodes.from_json(self, node)
         if name in ("variant_get", "try_variant_get"):

@@ -18,7 +18,7 @@ from sqlglot.generators.spark import SparkGenerator
 from sqlglot.parsers.spark import SparkParser
 from sqlglot.tokenizer_core import Token, TokenType
 
-from freshet.errors import SqlError, UnsupportedError
+from freshet.errors import SqlError, UnsupportedError, brief
 from freshet.logical.extent import Extents
 from freshet.scalar.expression import Literal
 from freshet.scalar.functions.python import PythonFunction
@@ -184,12 +184,17 @@ class Reader(Spark):
             kind: make for kind, make in SparkGenerator.TRANSFORMS.items() if kind not in (exp.Select, exp.WithinGroup)
         }
 
+        def placeholder_sql(self, expression: exp.Placeholder) -> str:
+            return "?" if isinstance(expression.this, exp.Literal) else super().placeholder_sql(expression)
+
 
 class SqlText:
     """A text, and the values of its parameters."""
 
     def __init__(self, text: str, given: ParameterValues | None = None) -> None:
         self.text, self.given = text, given
+        if not isinstance(text, str):
+            raise SqlError(f"SQL is a text, not {brief(text)}; give a str")
         half = _SURROGATE.search(text)
         if half is not None:
             message = f"U+{ord(half[0]):X} is a lone surrogate, half of a character; write the whole character"

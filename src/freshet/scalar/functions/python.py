@@ -7,6 +7,7 @@ that each database has its own.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -24,6 +25,19 @@ from freshet.scalar.functions.rows import longest, spread
 from freshet.scalar.types import Type
 from freshet.state.arrays import Int64s
 
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RunningCall:
+    function: str
+
+
+class _Running(threading.local):
+    """The call of a function that this thread is executing: meanwhile state may be half changed (state_lock.py)."""
+
+    call: RunningCall | None = None
+
+
+running = _Running()
 _ANY_NULL = Nulls(lambda flags: True, lambda flags: False)
 
 
@@ -45,6 +59,13 @@ class PythonFunction:
         return PythonCall(self.returns, self.name, tuple(args), self)
 
     def values(self, arguments: Sequence[pa.Array]) -> pa.Array:
+        before, running.call = running.call, RunningCall(self.name)
+        try:
+            return self._values(arguments)
+        finally:
+            running.call = before
+
+    def _values(self, arguments: Sequence[pa.Array]) -> pa.Array:
         rows, wanted = len(arguments[0]), self.returns.to_arrow()
         found = self.body(*arguments)
         if isinstance(found, pa.ChunkedArray):
