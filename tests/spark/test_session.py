@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,6 +15,7 @@ from pyspark.sql import SparkSession
 from freshet.cli import main
 from freshet.spark import advice, session
 from freshet.spark.session import NEEDED, chosen_settings, unsuited
+from tests.spark.conftest import ROOT
 
 FLAGS = "spark.driver.extraJavaOptions"
 
@@ -78,6 +82,37 @@ def _loaded(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 def test_workers_begin_with_the_engine(spark: SparkSession) -> None:
     (row,) = spark.range(1).repartition(1).mapInArrow(_loaded, "engine boolean, kernels bigint").collect()
     assert row.engine and row.kernels > 10
+
+
+STARTED = """
+import time
+from contextlib import suppress
+import psutil
+from freshet.spark import session
+
+def started():
+    for process in psutil.Process().children(recursive=True):
+        with suppress(psutil.Error):  # it has ended meanwhile
+            if "freshet.spark.daemon" in process.cmdline():
+                return True
+    return False
+
+spark = session("local[1]", shards=1)
+while not started():
+    time.sleep(0.1)
+spark.stop()
+print("there it is")
+"""
+
+
+@pytest.mark.long
+def test_workers_start_with_the_session() -> None:
+    paths = os.pathsep.join([str(ROOT / "src"), str(ROOT), *filter(None, sys.path)])
+    done = subprocess.run(
+        [sys.executable, "-c", STARTED], env={**os.environ, "PYTHONPATH": paths}, capture_output=True, text=True,
+        timeout=300, check=False,
+    )  # fmt: skip
+    assert done.stdout == "there it is\n", done.stderr
 
 
 def test_settings_that_do_not_suit(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -85,7 +85,8 @@ class JobRun:
         self.query = self._start(self.trigger)
 
     def _start(self, trigger: dict[str, Any]) -> StreamingQuery:
-        writer = self.changes.writeStream.foreachBatch(self.sinks).option("checkpointLocation", self.checkpoint)
+        writer = self.sinks.stream(self.changes).writeStream.foreachBatch(self.sinks)
+        writer = writer.option("checkpointLocation", self.checkpoint)
         return writer.trigger(**trigger).start()
 
     def _claim(self, plans: dict[str, Plan], given: set[str], shards: int | None) -> tuple[dict[str, Plan], bool, bool]:

@@ -15,7 +15,7 @@ from pyspark.sql import SparkSession
 
 from freshet.errors import StateError
 from freshet.job.secrets import Filled, is_secret
-from freshet.spark.session import chosen_settings, workers_find_freshet
+from freshet.spark.session import chosen_settings, start_workers, workers_find_freshet
 
 #: Spark output that a job does not need.
 _QUIET = {"spark.ui.enabled": "false", "spark.log.level": "ERROR"}
@@ -35,12 +35,14 @@ def start_spark(master: str, shards: int, log: Path, settings: Mapping[str, str]
             builder = builder.config(name, value)
     try:
         with _unseen(hidden, log.with_suffix(".conf")):
-            return in_order(builder.getOrCreate, log)
+            spark = in_order(builder.getOrCreate, log)
     except Exception as e:
         said = log.read_text(errors="replace").strip().splitlines() if log.exists() else []
         telling = ("rror", "No such file", "not found", "not set")
         why = next((line for line in said if any(t in line for t in telling)), said[-1] if said else str(e))
         raise StateError(f"Spark does not start: {why}; `freshet doctor` says what is missing") from e
+    start_workers(spark)
+    return spark
 
 
 @contextmanager

@@ -23,7 +23,7 @@ from freshet.spark.envelopes import JSON, check_key, envelopes, messages, upsert
 from freshet.spark.maintain import split
 from freshet.spark.quarantine import QUARANTINE
 from freshet.spark.sink.batch import HASH, Batch, Copy, check_columns
-from freshet.spark.sink.gathered import MicroBatch, computed
+from freshet.spark.sink.gathered import MicroBatch, Packing, computed, packed
 from freshet.spark.sink.jdbc import JdbcCopy
 from freshet.spark.sink.versions import VersionedCopy
 
@@ -57,15 +57,36 @@ class Sinks:
         self.counts = BatchCounts(rows=dict.fromkeys(job.views, 0))
         self.watchers = watchers
         self.writes: list[tuple[str, Write | TakesBatch]] = []
+        self.packing: Packing | None = None
         for sink in job.sinks:
             schema = changes.schema[sink.view].dataType
             assert isinstance(schema, StructType)
             self.writes.append((sink.view, _writer(spark, job, sink, schema)))
 
+    def stream(self, changes: DataFrame) -> DataFrame:
+        """The stream whose micro-batches the sinks are to be called with. Sinks that take consolidated changes need no
+        rows."""
+        self.packing = None
+        wanted = self._gathered()
+        if self.watchers or len(wanted) < len(self.writes):
+            return changes
+        types = {view: changes.schema[view].dataType for view in wanted}
+        found = packed(changes, {view: type_ for view, type_ in types.items() if isinstance(type_, StructType)})
+        if found is None:
+            return changes
+        stream, self.packing = found
+        return stream
+
+    def _gathered(self) -> list[str]:
+        return [view for view, write in self.writes if not callable(write)]
+
     def __call__(self, changes: DataFrame, number: int) -> None:
         query = changes.sparkSession.sparkContext.getLocalProperty("sql.streaming.queryId") or ""
-        gathered = [view for view, write in self.writes if not callable(write)]
-        with computed(changes, number, query, gathered) as batch:
+        if self.packing is not None:
+            batches = self.packing.computed(changes, number, query)
+        else:
+            batches = computed(changes, number, query, self._gathered())
+        with batches as batch:
             self._count(batch)
             for view, write in self.writes:
                 if not callable(write):

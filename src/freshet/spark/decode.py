@@ -15,11 +15,14 @@ from freshet.scalar.arrow import to_arrow
 from freshet.scalar.types import Type, quoted
 from freshet.spark.block import from_block
 from freshet.spark.failure import plainly
-from freshet.spark.job import Job, ViewOutput
+from freshet.spark.job import Job
 from freshet.spark.quarantine import COLUMNS, QUARANTINE, refused_rows
 from freshet.spark.shipped import ShippedJob, read_job
 
 VIEW = "_view"
+
+#: Rows of a view: its name, their columns and their weights.
+Delta = tuple[str, list[pa.Array], pa.Array]
 
 
 class Decoder:
@@ -30,27 +33,29 @@ class Decoder:
         self.__name__ = f"decode {' '.join(v.name for v in read_job(shipped).views)}"  # as Spark's plans call it
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        job = read_job(self.shipped)
+        names = [f.name for f in job.views[0].fields]
         with plainly():
-            yield from self._out(batches)
+            for view, arrays, weights in self.deltas(batches):
+                if self.single:
+                    yield pa.RecordBatch.from_arrays([*arrays, weights], [*names, WEIGHT])
+                else:
+                    yield self._batch(job, view, arrays, weights)
 
-    def _out(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    def deltas(self, batches: Iterable[pa.RecordBatch]) -> Iterator[Delta]:
+        """Parts of views' deltas, as they are in blocks, and what was set aside."""
         job = read_job(self.shipped)
         for batch in batches:
             for stream, payload in zip(batch.column("stream").to_pylist(), batch.column("payload"), strict=True):
                 if stream == QUARANTINE:
-                    yield self._batch(job, QUARANTINE, refused_rows(payload.as_py()), None)
+                    refused = refused_rows(payload.as_py())
+                    yield QUARANTINE, refused, pa.array([1] * len(refused[0]), pa.int64())
                 for view in (v for v in job.views if stream in v.operators):
-                    yield self._rows(job, view, payload.as_py())
+                    rows = from_block(payload.as_py(), [f.type for f in view.fields])
+                    arrays = [out_array(to_arrow(c), f.type) for c, f in zip(rows.columns, view.fields, strict=True)]
+                    yield view.name, arrays, pa.array(rows.weights)
 
-    def _rows(self, job: Job, view: ViewOutput, payload: bytes) -> pa.RecordBatch:
-        rows = from_block(payload, [f.type for f in view.fields])
-        arrays = [out_array(to_arrow(c), f.type) for c, f in zip(rows.columns, view.fields, strict=True)]
-        weights = pa.array(rows.weights)
-        if self.single:
-            return pa.RecordBatch.from_arrays([*arrays, weights], [*(f.name for f in view.fields), WEIGHT])
-        return self._batch(job, view.name, arrays, weights)
-
-    def _batch(self, job: Job, name: str, arrays: list[pa.Array], weights: pa.Array | None) -> pa.RecordBatch:
+    def _batch(self, job: Job, name: str, arrays: list[pa.Array], weights: pa.Array) -> pa.RecordBatch:
         """Rows of one view, or those set aside, among all."""
         kinds = {v.name: pa.struct([(f.name, out_type(f.type)) for f in v.fields]) for v in job.views}
         if job.quarantine:
@@ -60,8 +65,7 @@ class Decoder:
         for other, kind in kinds.items():
             own = [f.name for f in kind]
             columns.append(pa.StructArray.from_arrays(arrays, own) if other == name else pa.nulls(n, kind))
-        ones = pa.array([1] * n, pa.int64())
-        return pa.RecordBatch.from_arrays([*columns, ones if weights is None else weights], [VIEW, *kinds, WEIGHT])
+        return pa.RecordBatch.from_arrays([*columns, weights], [VIEW, *kinds, WEIGHT])
 
 
 def out_type(type_: Type) -> pa.DataType:

@@ -38,6 +38,7 @@ from freshet.spark.sizes import chosen_sizes, measured_heavy, shards_for
 from freshet.spark.sources import encoded, sequences
 from freshet.spark.stages import make_job
 from freshet.spark.system_clock import with_clock
+from freshet.spark.undecoded import remember_blocks
 from freshet.sql.catalog import Catalog
 from freshet.state.kernel_cache import compile_kernels
 
@@ -222,7 +223,10 @@ def maintain(
         processor = Level(shipped, level, arena, log_folder, retained, profile, together)
         blocks = blocks.groupBy("key").transformWithState(processor, BLOCKS, "append", "none")
     single = not isinstance(views, Mapping) and not job.quarantine
-    return decoded(observing(blocks), Decoder(shipped, single), functools.partial(result_ddl, job, single))
+    blocks, decoder = observing(blocks), Decoder(shipped, single)
+    changes = decoded(blocks, decoder, functools.partial(result_ddl, job, single))
+    remember_blocks(changes, blocks, decoder)
+    return changes
 
 
 def explain(

@@ -7,6 +7,7 @@ atomic. A batch that Spark runs again after a failure changes nothing.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import AbstractContextManager
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
@@ -19,11 +20,11 @@ from freshet.spark.connect import check_shared, is_remote, query_id
 from freshet.spark.decode import VIEW
 from freshet.spark.failure import show_reason_first
 from freshet.spark.sink.batch import Copy, check_columns
-from freshet.spark.sink.gathered import as_one_of_several, computed
+from freshet.spark.sink.gathered import MicroBatch, Packing, as_one_of_several, computed, packed
 from freshet.spark.sink.jdbc import JdbcCopy
 from freshet.spark.sink.versions import CHECKPOINT, VersionedCopy, read_materialized
 
-_ONE = "view"  # the name of the only one
+_ONE = "view"  # the name of the only one, as `maintain` has it too
 
 __all__ = ["materialize", "read_materialized"]
 
@@ -89,14 +90,17 @@ def materialize(
     if keep_versions < 1:
         raise PlanError(f"keep_versions is {keep_versions}; keep 1 version or more")
     copies: dict[str | None, Copy] = {}
-    for view, schema in _views(changes, target).items():
+    views = _views(changes, target)
+    for view, schema in views.items():
         check_columns(schema)
         place = target if isinstance(target, str) else target[view or ""]
         copies[view] = _copy(changes.sparkSession, place, view, dict(options or {}), keep_versions)
         copies[view].prepare(schema)
     place = _checkpoint(target, checkpoint)
     check_shared(changes.sparkSession, place)
-    writer = changes.writeStream.foreachBatch(Materializer(copies, place))
+    found = packed(changes, {view or _ONE: schema for view, schema in views.items()})
+    stream, packing = (changes, None) if found is None else found
+    writer = stream.writeStream.foreachBatch(Materializer(copies, place, packing))
     writer = writer.option("checkpointLocation", place)
     if name is not None:
         writer = writer.queryName(name)
@@ -108,19 +112,26 @@ def materialize(
 class Materializer:
     """The function of foreachBatch: passes each view's part of the batch to its copy."""
 
-    def __init__(self, copies: Mapping[str | None, Copy], checkpoint: str = "") -> None:
-        self.copies, self.checkpoint = copies, checkpoint
+    def __init__(
+        self, copies: Mapping[str | None, Copy], checkpoint: str = "", packing: Packing | None = None
+    ) -> None:  # fmt: skip
+        self.copies, self.checkpoint, self.packing = copies, checkpoint, packing
 
     def __call__(self, changes: DataFrame, number: int) -> None:
         self.apply(changes, number, query_id(changes.sparkSession, self.checkpoint))
 
     def apply(self, changes: DataFrame, number: int, query: str) -> None:
-        if None in self.copies:
-            changes = as_one_of_several(changes, _ONE)
         copies = {view or _ONE: copy for view, copy in self.copies.items()}
-        with computed(changes, number, query, copies) as batch:
+        with self._computed(changes, number, query) as batch:
             for view, copy in copies.items():
                 batch.give(view, copy.apply)
+
+    def _computed(self, changes: DataFrame, number: int, query: str) -> AbstractContextManager[MicroBatch]:
+        if self.packing is not None:
+            return self.packing.computed(changes, number, query)
+        if None in self.copies:
+            changes = as_one_of_several(changes, _ONE)
+        return computed(changes, number, query, [view or _ONE for view in self.copies])
 
 
 def _views(changes: DataFrame, target: str | Mapping[str, str]) -> dict[str | None, StructType]:

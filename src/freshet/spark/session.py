@@ -13,9 +13,12 @@ import logging
 import os
 import re
 import sys
-from collections.abc import Iterator, Mapping
+import threading
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 
+import pyarrow as pa
 from pyspark.sql import SparkSession
 
 from freshet.spark.class_archive import archive_flags
@@ -105,7 +108,28 @@ def session(
     for name, value in chosen.items():
         builder = builder.config(name, value)
     logger.info("freshet: Spark's settings: %s", ", ".join(f"{name}={value}" for name, value in chosen.items()))
-    return builder.getOrCreate()
+    spark = builder.getOrCreate()
+    start_workers(spark)
+    return spark
+
+
+def start_workers(spark: SparkSession) -> None:
+    """Starts the process that workers on this machine are forked from, while the caller goes on: the first micro-batch
+    would wait for it, and for Java's classes that talk to it."""
+    if is_remote(spark):
+        return
+    settings = spark.sparkContext.getConf()
+    if settings.get("spark.python.daemon.module") == _LOCAL_WORKERS["spark.python.daemon.module"]:
+        threading.Thread(target=_pass_a_row, args=(spark,), daemon=True).start()
+
+
+def _pass_a_row(spark: SparkSession) -> None:
+    with suppress(Exception):  # the session was stopped meanwhile; what is wrong otherwise, the stream will say
+        spark.range(1, numPartitions=1).mapInArrow(_same, "id BIGINT").collect()
+
+
+def _same(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    yield from batches
 
 
 def chosen_settings(master: str, shards: int, given: Mapping[str, str]) -> dict[str, str]:

@@ -45,7 +45,11 @@ _SETTINGS = ("BOUNDSCHECK", "OPT", "ENABLE_AVX")
 _MARKS = tuple(b"@" + word for word in (b"kernel", b"inlined", b"intrinsic"))  # of files with code that is compiled
 _PATIENCE = 120.0  # seconds to wait for another process to compile a kernel
 _HELPED = 4  # kernels to compile that make a second process worth its start
-_ALL = "import freshet.database.db; from freshet.state.kernel_cache import KERNELS; KERNELS.compile()"
+_ALL = """
+import freshet.database.db, freshet.state.xxhash
+from freshet.state.kernel_cache import KERNELS
+KERNELS.compile()
+"""
 _HELP = _ALL.replace("compile()", "compile(helping=True)")
 
 

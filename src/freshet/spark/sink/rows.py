@@ -15,6 +15,7 @@ from pyspark.sql.types import DecimalType, StructType
 
 from freshet.database.change_type import WEIGHT
 from freshet.spark.sink.batch import HASH, NOTHING, Batch
+from freshet.spark.sink.hashes import row_hashes
 
 #: Spark's types by name, as Parquet files of both Spark and Arrow have them.
 _TYPES = {
@@ -35,8 +36,8 @@ _WIDE = pa.decimal256(19, 0)  # holds every BIGINT, and products of two do not o
 
 
 def arrow_schema(schema: StructType) -> pa.Schema | None:
-    """The hash, a view's columns and the weight; None where a type is left to Spark."""
-    fields = [pa.field(HASH, pa.int64())]
+    """A view's columns and the weight; None where a type is left to Spark."""
+    fields = []
     for f in schema:
         type_ = f.dataType
         if isinstance(type_, DecimalType):
@@ -65,7 +66,8 @@ def summed(rows: pa.Table) -> pa.Table:
 
 
 def gathered_batch(rows: pa.Table, schema: StructType, spark: SparkSession, number: int, query: str) -> Batch:
-    """The batch of consolidated rows."""
+    """The batch of consolidated rows, which have no hash yet."""
+    rows = rows.add_column(0, pa.field(HASH, pa.int64()), pa.array(row_hashes(rows.drop_columns(WEIGHT))))
     weights = rows[WEIGHT]
     content = pc.sum(pc.multiply(rows[HASH].cast(_WIDE), weights.cast(_WIDE))).as_py()
     removed = int(np.count_nonzero(weights.to_numpy() < 0))
