@@ -60,9 +60,6 @@ def _attach(made: Instance, catalog: dict[str, Any]) -> None:
     shared = catalog.get("shared", {"queries": [], "read": {}})
     for described in shared["queries"]:
         made.views.attach_shared(described)
-    wrong = [definition for definition in catalog["views"].values() if not made.views.attach(definition)]
-    for definition in wrong:
-        made.views.restore(definition)
-    if wrong:
-        made.views.in_order([*catalog["views"]])
+    for definition in catalog["views"].values():
+        made.views.attach(definition)
     made.views.check_shared(shared["read"])

@@ -145,14 +145,10 @@ class Views:
         self._define(key)
         return view
 
-    def attach(self, definition: dict[str, Any]) -> bool:
-        """A view whose state already exists. False if it must be restored, because an earlier version planned it
-        wrongly; then the state is dropped."""
+    def attach(self, definition: dict[str, Any]) -> None:
+        """A view whose state already exists."""
         state, key = self._state, definition["name"].lower()
         plan, bound = self._kept(definition)
-        if not is_sound(plan.root):
-            state.core.arena.scope(f"view{definition['number']}").drop()
-            return False
         operator = state.core.attach(f"view{definition['number']}", indexed(plan.root, indexes_of(definition)))
         state.core.sharing.note(operator)
         state.catalog.add_view(key, bound, self._reads(definition, plan, bound))
@@ -160,7 +156,6 @@ class Views:
         view = self._add(key, plan, operator, CurrentTree(**definition["chosen"]))
         view.paid.note(self.clock.now(), operator)
         self._rehearse(bound, plan)
-        return True
 
     def attach_shared(self, described: dict[str, Any]) -> None:
         """A shared query whose state already exists."""
