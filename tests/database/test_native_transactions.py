@@ -157,3 +157,18 @@ def test_a_transaction_with_a_view_in_python() -> None:
             total.equals(db.view(name).to_arrow())
             tables = {"t": db.view("all_t").to_arrow()}
             same_bag(db.view(name).to_arrow(), duckdb_answer((QUERIES | queries)[name].replace("DIV", "//"), tables))
+
+
+def test_nothing_runs_for_views_that_were_dropped() -> None:
+    """Native steps refer to the state of a view by address."""
+    db = freshet.connect()
+    db.execute("CREATE TABLE t (a BIGINT, b BIGINT)")
+    db.create_view("v", "SELECT x.n, t.b FROM (SELECT a, COUNT(*) AS n FROM t GROUP BY a) AS x JOIN t ON x.a = t.a")
+    db.apply({"t": [(1, 2), (1, 3)]})
+    core = inside(db).state.core
+    (nest,) = core._whole
+    nest.changed = True  # as after a load
+    db.execute("DROP VIEW v")
+    assert not core._whole and not core._ends and not core._known
+    db.apply({"t": [(1, 4)]})
+    assert db.query("SELECT COUNT(*) AS n FROM t").to_pylist() == [{"n": 3}]

@@ -18,7 +18,7 @@ import pyarrow as pa
 from freshet.budget import hold
 from freshet.database.scan import Scan, scan_of
 from freshet.engine.sorted import whole
-from freshet.logical.query import AnyQuery, Grouping, Query, Sorted, TopK
+from freshet.logical.query import AnyQuery, Field, Grouping, Query, Sorted, TopK
 from freshet.scalar.column import Column
 from freshet.scalar.evaluate import evaluate, evaluate_filter
 from freshet.scalar.expression import AggregateCall
@@ -122,7 +122,8 @@ def grouped_scan(query: AnyQuery) -> GroupedScan | None:
     if not all(map(_is_exact, grouping.aggregates)):
         return None
     listed = (*grouping.keys, *(a for call in grouping.aggregates for a in call.args))
-    read = scan_of(replace(select, grouping=None, outputs=listed))
+    fields = tuple(Field(f"x{i}", e.type) for i, e in enumerate(listed))
+    read = scan_of(replace(select, grouping=None, outputs=listed, fields=fields))
     ungrouped = replace(select, grouping=None)
     shown = scan_of(replace(query, source=ungrouped) if isinstance(query, Sorted | TopK) else ungrouped)
     return None if read is None or shown is None else GroupedScan(read, grouping, shown)

@@ -51,11 +51,7 @@ class Core:
         self.stale: set[str] = set()  # operators that must be rebuilt before they are used
         self.sharing = Sharing(arena, self.pool, self.tables, self.operators, self.attach)
         self._outlet = Outlet()
-        self._known: list[Maintained] = []  # the operators that these steps are of
-        self._readers: tuple[list[NativeNest | NativeJoin], list[Maintained]] = [], []  # native, and others
-        self._whole: list[NativeNest] = []  # those that end natively, too
-        self._ends = False  # whether all do, in the call that applies a change
-        self._natives: dict[tuple[int, ...], NativeTransaction | None] = {}
+        self._know_nothing()
 
     # Transactions ---------------------------------------------------------------------------------------------
 
@@ -140,6 +136,14 @@ class Core:
         nests, others = self._readers
         self._whole = [nest for nest in nests if isinstance(nest, NativeNest)]
         self._ends = len(self._whole) == len(nests) and not others and not self.sharing.queries
+
+    def _know_nothing(self) -> None:
+        """Called before an operator closes: native steps refer to its state by address."""
+        self._known: list[Maintained] = []  # the operators that these steps are of
+        self._readers: tuple[list[NativeNest | NativeJoin], list[Maintained]] = [], []  # native, and others
+        self._whole: list[NativeNest] = []  # those that end natively, too
+        self._ends = False  # whether all do, in the call that applies a change
+        self._natives: dict[tuple[int, ...], NativeTransaction | None] = {}
 
     def _native(self, tables: Sequence[Table]) -> NativeTransaction | None:
         """The steps of changes of these tables; None if they have no native readers."""
@@ -249,14 +253,14 @@ class Core:
         self.sharing.end_unread()
 
     def _forget(self, operator: Maintained) -> None:
-        self._known, self._natives, self._readers = [], {}, ([], [])
+        self._know_nothing()
         self.sharing.forget(operator)
         operator.close()
         operator.scope.drop()
 
     def close(self) -> None:
         """Frees its memory at once; reference cycles between operators and arrays would delay that."""
-        self._known, self._natives, self._readers = [], {}, ([], [])
+        self._know_nothing()
         for operator in self.operators.values():
             operator.close()
         self.sharing.close()

@@ -23,7 +23,7 @@ from freshet.spark.envelopes import JSON, check_key, envelopes, messages, upsert
 from freshet.spark.maintain import split
 from freshet.spark.quarantine import QUARANTINE
 from freshet.spark.sink.batch import HASH, Batch, Copy, check_columns
-from freshet.spark.sink.gathered import MicroBatch, Packing, computed, packed
+from freshet.spark.sink.gathered import MicroBatch, PackedStream, computed, packed
 from freshet.spark.sink.jdbc import JdbcCopy
 from freshet.spark.sink.versions import VersionedCopy
 
@@ -57,7 +57,7 @@ class Sinks:
         self.counts = BatchCounts(rows=dict.fromkeys(job.views, 0))
         self.watchers = watchers
         self.writes: list[tuple[str, Write | TakesBatch]] = []
-        self.packing: Packing | None = None
+        self.packing: PackedStream | None = None
         for sink in job.sinks:
             schema = changes.schema[sink.view].dataType
             assert isinstance(schema, StructType)

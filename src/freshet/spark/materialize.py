@@ -20,7 +20,7 @@ from freshet.spark.connect import check_shared, is_remote, query_id
 from freshet.spark.decode import VIEW
 from freshet.spark.failure import show_reason_first
 from freshet.spark.sink.batch import Copy, check_columns
-from freshet.spark.sink.gathered import MicroBatch, Packing, as_one_of_several, computed, packed
+from freshet.spark.sink.gathered import MicroBatch, PackedStream, as_one_of_several, computed, packed
 from freshet.spark.sink.jdbc import JdbcCopy
 from freshet.spark.sink.versions import CHECKPOINT, VersionedCopy, read_materialized
 
@@ -113,7 +113,7 @@ class Materializer:
     """The function of foreachBatch: passes each view's part of the batch to its copy."""
 
     def __init__(
-        self, copies: Mapping[str | None, Copy], checkpoint: str = "", packing: Packing | None = None
+        self, copies: Mapping[str | None, Copy], checkpoint: str = "", packing: PackedStream | None = None
     ) -> None:  # fmt: skip
         self.copies, self.checkpoint, self.packing = copies, checkpoint, packing
 

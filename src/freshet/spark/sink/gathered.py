@@ -85,7 +85,7 @@ def computed(changes: DataFrame, number: int, query: str, wanted: Iterable[str])
 
 
 @dataclass(frozen=True, slots=True)
-class Packing:
+class PackedStream:
     """Packs the changes of views where they are decoded, so that a micro-batch passes Python and Java once less."""
 
     schemas: Mapping[str, StructType]
@@ -108,14 +108,14 @@ class Packing:
             _drop(kept)
 
 
-def packed(changes: DataFrame, schemas: Mapping[str, StructType]) -> tuple[DataFrame, Packing] | None:
+def packed(changes: DataFrame, schemas: Mapping[str, StructType]) -> tuple[DataFrame, PackedStream] | None:
     """The stream of packed changes of views of these columns; None if they are not what `maintain` returned, or Arrow
     lacks one of their types."""
     found, known = undecoded(changes), _arrow_schemas(schemas)
     if found is None or len(known) < len(schemas):
         return None
     share = GATHERED // max(1, _shuffled(changes.sparkSession))
-    return found.blocks.mapInArrow(PackBlocks(found.decoder, known, share), PACKED), Packing(schemas)
+    return found.blocks.mapInArrow(PackBlocks(found.decoder, known, share), PACKED), PackedStream(schemas)
 
 
 def _arrow_schemas(schemas: Mapping[str, StructType]) -> dict[str, pa.Schema]:
