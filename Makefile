@@ -29,9 +29,10 @@ demo: setup ## TPC-H views kept fresh on Spark over a stream of orders, checked 
 browser:
 	@tools/ensure-browser >/dev/null || true
 
-# The whole suite runs in two processes, a file of tests in one of them; a part of it in one.
+# The whole suite runs in two processes, a file of tests in one of them; a part of it in one. If one of them dies, the
+# run ends: after a restart the other one might wait forever.
 test: setup browser ## the whole test suite (ARGS="-k name" for a part of it)
-	@$(BIN)/python -m pytest -q $(or $(ARGS),-n 2 --dist loadfile)
+	@$(BIN)/python -m pytest -q $(or $(ARGS),-n 2 --dist loadfile --max-worker-restart 0)
 
 test-long: setup ## killed and restarted Spark processes, databases behind JDBC, many shards
 	@$(BIN)/python -m pytest -q -m long $(ARGS)
