@@ -119,6 +119,14 @@ class Core:
                 for operator in operators:
                     operator.insert(table, slots)
 
+    def _know_nothing(self) -> None:
+        """Called before an operator closes: native steps refer to its state by address."""
+        self._known: list[Maintained] = []  # the operators that these steps are of
+        self._readers: tuple[list[NativeNest | NativeJoin], list[Maintained]] = [], []  # native, and others
+        self._whole: list[NativeNest] = []  # those that end natively, too
+        self._ends = False  # whether all do, in the call that applies a change
+        self._natives: dict[tuple[int, ...], NativeTransaction | None] = {}
+
     def _know(self) -> None:
         """Notes the current operators, and how they take changes."""
         operators = [*self.operators.values()]
@@ -126,7 +134,8 @@ class Core:
             operators = [query.query for query in self.sharing.queries] + operators
         if operators == self._known and len(self._natives) <= _MOST_STEPS:
             return
-        self._known, self._natives, self._readers = operators, {}, ([], [])
+        self._know_nothing()
+        self._known = operators
         for operator in operators:
             nests = nests_of(operator)
             if nests is None:
@@ -136,14 +145,6 @@ class Core:
         nests, others = self._readers
         self._whole = [nest for nest in nests if isinstance(nest, NativeNest)]
         self._ends = len(self._whole) == len(nests) and not others and not self.sharing.queries
-
-    def _know_nothing(self) -> None:
-        """Called before an operator closes: native steps refer to its state by address."""
-        self._known: list[Maintained] = []  # the operators that these steps are of
-        self._readers: tuple[list[NativeNest | NativeJoin], list[Maintained]] = [], []  # native, and others
-        self._whole: list[NativeNest] = []  # those that end natively, too
-        self._ends = False  # whether all do, in the call that applies a change
-        self._natives: dict[tuple[int, ...], NativeTransaction | None] = {}
 
     def _native(self, tables: Sequence[Table]) -> NativeTransaction | None:
         """The steps of changes of these tables; None if they have no native readers."""
