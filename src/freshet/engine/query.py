@@ -26,6 +26,7 @@ from freshet.engine.nest import NativeNest
 from freshet.engine.passing import Passing
 from freshet.engine.select_columns import distinguishes_tuples, evaluated, wanted_columns
 from freshet.engine.select_finders import group_finders, row_finders
+from freshet.engine.shown_rows import stored_rows, weighted_rows
 from freshet.engine.table import Table
 from freshet.engine.work import CHECKED, DISTINCT, FED, GROUPED, PLACED, Work
 from freshet.errors import TooMuchTextError
@@ -41,7 +42,7 @@ from freshet.scalar.functions.compiled import is_total
 from freshet.scalar.lanes import pack, unpack, width
 from freshet.state.arena import Scope
 from freshet.state.arrays import Bools, Int64s
-from freshet.state.rows import HeldRows, Rows, Sink, added_up, consolidated, joined, multiplied, repeated
+from freshet.state.rows import HeldRows, Rows, Sink, added_up, consolidated, joined, multiplied
 from freshet.state.strings import StringPool
 from freshet.state.tuples import Slots
 
@@ -319,7 +320,7 @@ class Select(Maintained):
                 yield from self._shown(part, rows)
         elif self.join is not None and self._reads_one_table():
             for slots, weights in self.join.alive(rows):
-                yield from self._of_table(slots, weights, rows)
+                yield from stored_rows(self.sources[0], self.plan.outputs, slots, weights, rows)
         elif self.join is not None:
             for part in self.join.answer(rows):
                 yield from self._shown(part, rows)
@@ -331,24 +332,9 @@ class Select(Maintained):
         plan = self.plan
         return len(plan.nodes) == 1 and not (plan.nodes[0].generalized or plan.residual or plan.copies)
 
-    def _of_table(self, slots: Slots, weights: Int64s, rows: int) -> Iterator[list[Column]]:
-        """The rows of such tuples, column by column from where they are stored; in several parts if they have much
-        text."""
-        read = self.sources[0].reader(slots)
-        try:
-            columns = [evaluate(o, read, len(slots)) for o in self.plan.outputs]
-        except TooMuchTextError:
-            if len(slots) == 1:
-                raise
-            half = len(slots) // 2
-            yield from self._of_table(slots[:half], weights[:half], rows)
-            yield from self._of_table(slots[half:], weights[half:], rows)
-            return
-        yield from _repeated(columns, weights, rows)
-
     def _shown(self, part: Rows, rows: int) -> Iterator[list[Column]]:
         for columns, weights in self._valued(part):
-            yield from _repeated(columns, weights, rows)
+            yield from weighted_rows(columns, weights, rows)
 
     def _valued(self, part: Rows) -> Iterator[tuple[list[Column], Int64s]]:
         """The outputs of join results, and the weight of each; in several parts if they have much text."""
@@ -506,23 +492,3 @@ class Select(Maintained):
     def own_work(self) -> Work:
         own = super().own_work()
         return own if self.join is None else own + Work.kept(self.join.work.data)
-
-
-def _repeated(columns: list[Column], weights: Int64s, rows: int) -> Iterator[list[Column]]:
-    """Each row as often as its weight says."""
-    if (weights == 1).all():
-        yield columns
-        return
-    for copies in repeated(weights, rows):
-        yield from _taken(columns, copies)
-
-
-def _taken(columns: Sequence[Column], rows: Int64s) -> Iterator[list[Column]]:
-    """The given rows, in several parts if they have much text."""
-    try:
-        yield [c.take(rows) for c in columns]
-    except TooMuchTextError:
-        if len(rows) == 1:
-            raise
-        for part in np.array_split(rows, 2):
-            yield from _taken(columns, part)
